@@ -1,0 +1,1 @@
+"""The limiters as pure arithmetic."""

@@ -1,0 +1,96 @@
+"""The answers: `Decision` to one check, `Verdict` to a whole request. Names and numbers only."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["Decision", "Outcome", "Policy", "Verdict"]
+
+
+class Decision(NamedTuple):
+    """The full answer to one check, from one atomic step; never ask the store again for headers.
+
+    Attributes:
+        allowed: whether the permits were granted.
+        at_ns: the moment they were booked for (ns since the epoch); when refused, the moment asked.
+        wait_ns: how long to wait before starting, 0 = go now; 0 when refused.
+        retry_after_ns: when refused, the wait after which the same request is admitted if nobody else
+            comes; None when no waiting helps in any state, and when allowed.
+        limit: how many permits the limit grants per window (for warm-up: the full number).
+        remaining: how many are left after this decision.
+        reset_after_ns: within this time expect no more than `remaining`: the wait for the next permit
+            when none is left, else the wait until all are back.
+    """
+
+    allowed: bool
+    at_ns: int
+    wait_ns: int
+    retry_after_ns: int | None
+    limit: int
+    remaining: int
+    reset_after_ns: int
+
+    @property
+    def wait(self) -> float:
+        """`wait_ns` in seconds."""
+        return self.wait_ns / 1e9
+
+    @property
+    def retry_after(self) -> float | None:
+        """`retry_after_ns` in seconds."""
+        return None if self.retry_after_ns is None else self.retry_after_ns / 1e9
+
+    @property
+    def reset_after(self) -> float:
+        """`reset_after_ns` in seconds."""
+        return self.reset_after_ns / 1e9
+
+
+class Policy(NamedTuple):
+    """A limit as clients see it.
+
+    Attributes:
+        name: its name on the wire, plain ASCII.
+        quota: permits per window.
+        window_ns: length of the window, ns.
+        text: the limit in the words of the rule file ("5/minute").
+    """
+
+    name: str
+    quota: int
+    window_ns: int
+    text: str
+
+
+class Outcome(NamedTuple):
+    """One limit's decision under its policy."""
+
+    policy: Policy
+    decision: Decision
+
+
+class Verdict(NamedTuple):
+    """The answer to a request.
+
+    Attributes:
+        allowed: admit (perhaps after `wait_ns`) or refuse.
+        wait_ns: how long to wait before the app is called; 0 when refused.
+        retry_after_ns: when refused, the largest wait of the refusing limits; None if any of them
+            says that no waiting helps, and when allowed.
+        outcomes: the enforcing limits that were checked, in the order of the file.
+        binding: the refusing outcome with the longest wait, else the one with the least share left;
+            None when nothing was checked.
+        shadows: outcomes of limits that are only watched.
+    """
+
+    allowed: bool
+    wait_ns: int
+    retry_after_ns: int | None
+    outcomes: tuple[Outcome, ...]
+    binding: Outcome | None
+    shadows: tuple[Outcome, ...]
+
+    @property
+    def violated(self) -> tuple[str, ...]:
+        """Names of the policies that refused."""
+        return tuple(o.policy.name for o in self.outcomes if not o.decision.allowed)

@@ -1,0 +1,70 @@
+"""The exception tree.
+
+    RateLimitError
+    ├── InvalidLimitError (ValueError)   numbers that make no sense together
+    ├── RuleFileError     (ValueError)   one or more mistakes in a rule file
+    └── StoreError        (RuntimeError) a store cannot answer
+
+A refusal is not an exception: it is a value (`Decision`, `Verdict`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["InvalidLimitError", "RateLimitError", "RuleFileError", "RuleProblem", "StoreError"]
+
+
+class RateLimitError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class InvalidLimitError(RateLimitError, ValueError):
+    """Raised by an algorithm's constructor when a number makes no sense.
+
+    Args:
+        what: the parameter, as the caller wrote it (`period`).
+        value: what was given.
+        expected: what would be right, as a phrase ("a number of seconds above 0").
+    """
+
+    def __init__(self, what: str, value: object, expected: str) -> None:
+        super().__init__(f"{what}={value!r} is not allowed: expected {expected}")
+        self.what = what
+        self.value = value
+        self.expected = expected
+
+
+class StoreError(RateLimitError, RuntimeError):
+    """Raised by a store that cannot answer; the failure policy decides what the request hears."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleProblem:
+    """One mistake in a rule file.
+
+    Attributes:
+        place: `file:line:column` for YAML, the dotted path (`limits./items.limit`) for a dict.
+        message: the offending word, what is allowed and the nearest known word.
+        excerpt: the line of the file with a caret below the place, or empty.
+    """
+
+    place: str
+    message: str
+    excerpt: str = ""
+
+    def __str__(self) -> str:
+        """The problem as it is shown to the author of the file."""
+        head = f"{self.place}: {self.message}"
+        return f"{head}\n{self.excerpt}" if self.excerpt else head
+
+
+class RuleFileError(RateLimitError, ValueError):
+    """Raised when rules are loaded; holds every mistake found, in order of place."""
+
+    def __init__(self, problems: Sequence[RuleProblem]) -> None:
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        head = f"{count} mistake{'s' if count != 1 else ''} in the rules; nothing was loaded"
+        super().__init__("\n".join([head, *map(str, self.problems)]))

@@ -1,0 +1,1 @@
+"""LimiterRegistry: rules x clients -> checks -> verdict."""

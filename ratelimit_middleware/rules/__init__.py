@@ -1,0 +1,1 @@
+"""The rule file: grammar, model, loading and matching."""

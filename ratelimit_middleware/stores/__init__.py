@@ -1,0 +1,1 @@
+"""Where buckets live."""
