@@ -96,8 +96,19 @@ class Algorithm(Protocol):
         and back (keep, scale) never mints.
         """
 
+    def used(self, state: State, now_ns: int) -> int:
+        """Permits in use at `now_ns`, bookings ahead and debt included (so it may exceed `quota`)."""
+
     def forget_at_ns(self, state: State) -> int:
         """From this moment on, dropping the state can only make the key stricter."""
+
+
+def adopted_use(new: Algorithm, state: State, now_ns: int, old: Algorithm, mode: AdoptMode) -> int:
+    """How many permits `new` has to count as used for a state of another kind of algorithm."""
+    if mode == "reset":
+        return 0
+    used = old.used(state, now_ns)
+    return used if mode == "keep" else ceil_div(used * new.quota, old.quota)
 
 
 def ceil_div(a: int, b: int) -> int:

@@ -7,24 +7,11 @@ from typing import Literal, TypeAlias
 
 from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.decision import Policy
+from ratelimit_middleware.identity import KeyKind, KeyPart
 
 __all__ = ["HeaderStyle", "KeyKind", "KeyPart", "Limit", "Route", "Rule", "RuleSet"]
 
-KeyKind: TypeAlias = Literal["ip", "global", "route", "method", "header"]
 HeaderStyle: TypeAlias = Literal["draft-11", "legacy"]
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPart:
-    """One part of a limit's key: what splits its traffic into buckets.
-
-    Attributes:
-        kind: where the value comes from.
-        name: the header's lower-case name for `header`, else empty.
-    """
-
-    kind: KeyKind
-    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

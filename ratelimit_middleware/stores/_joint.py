@@ -1,0 +1,110 @@
+"""Several checks with one start time, all or nothing: pure, for every store that holds states itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ratelimit_middleware.algorithms.base import Algorithm, State
+from ratelimit_middleware.decision import Decision
+from ratelimit_middleware.stores.base import Check
+
+__all__ = ["Taken", "take_together"]
+
+_MAX_ROUNDS = 8
+
+
+class Taken(NamedTuple):
+    """What came out: a decision a check, in order, and the states to keep as (key, algorithm, state)."""
+
+    decisions: list[Decision]
+    states: list[tuple[str, Algorithm, State]]
+
+
+class _Attempt:
+    """One try at booking all enforcing checks at one start time; states are kept apart until it holds."""
+
+    def __init__(self, load: Callable[[str, Check, int], State], now_ns: int) -> None:
+        self._load = load
+        self._now_ns = now_ns
+        self.states: dict[str, tuple[Algorithm, State]] = {}
+
+    def take(self, key: str, check: Check, max_wait_ns: int | None, from_ns: int) -> Decision:
+        """Take on top of what this attempt has taken already (two checks may share a bucket)."""
+        held = self.states.get(key)
+        if held is None or held[0] != check.algorithm:
+            state = self._load(key, check, self._now_ns)
+        else:
+            state = held[1]
+        decision, state = check.algorithm.take(state, self._now_ns, check.cost, max_wait_ns, from_ns)
+        self.states[key] = (check.algorithm, state)
+        return decision
+
+
+def take_together(
+    checks: Sequence[Check],
+    keys: Sequence[str],
+    load: Callable[[str, Check, int], State],
+    now_ns: int,
+) -> Taken:
+    """Book all enforcing checks at the earliest moment that suits all, or none; shadow checks apart.
+
+    Args:
+        checks: what is asked, in order.
+        keys: the bucket of each check.
+        load: gives a bucket's state in the check's own numbers.
+        now_ns: the present moment.
+    """
+    enforcing = [i for i, check in enumerate(checks) if not check.shadow]
+    decisions, booked = _book(checks, keys, enforcing, load, now_ns)
+    states = [(key, algorithm, state) for key, (algorithm, state) in booked.items()]
+    for i, check in enumerate(checks):
+        if check.shadow:
+            alone = _Attempt(load, now_ns)
+            decisions[i] = alone.take(keys[i], check, 0, now_ns)
+            if decisions[i].allowed:
+                states.extend((key, *held) for key, held in alone.states.items())
+    return Taken([decisions[i] for i in range(len(checks))], states)
+
+
+def _book(
+    checks: Sequence[Check],
+    keys: Sequence[str],
+    enforcing: Sequence[int],
+    load: Callable[[str, Check, int], State],
+    now_ns: int,
+) -> tuple[dict[int, Decision], dict[str, tuple[Algorithm, State]]]:
+    """Search the common start time: ask each at t, take the largest moment asked for, repeat."""
+    waits = [checks[i].max_wait_ns for i in enforcing if checks[i].max_wait_ns != 0]
+    bounded = [wait for wait in waits if wait is not None]
+    max_wait_ns = min(bounded) if bounded else (None if waits else 0)
+    start_ns = now_ns
+    for _ in range(_MAX_ROUNDS):
+        attempt = _Attempt(load, now_ns)
+        decisions = {}
+        for i in enforcing:
+            patience_ns = start_ns - now_ns if checks[i].max_wait_ns == 0 else max_wait_ns
+            decisions[i] = attempt.take(keys[i], checks[i], patience_ns, start_ns)
+        asked = [d.at_ns for i, d in decisions.items() if d.allowed and checks[i].max_wait_ns != 0]
+        latest_ns = max(asked, default=start_ns)
+        if latest_ns <= start_ns:
+            break
+        start_ns = latest_ns
+    if latest_ns <= start_ns and all(decision.allowed for decision in decisions.values()):
+        return decisions, attempt.states
+    return {i: _untouched(decision, checks[i], start_ns) for i, decision in decisions.items()}, {}
+
+
+def _untouched(decision: Decision, check: Check, start_ns: int) -> Decision:
+    """A decision in a request that is refused: its permits are still there.
+
+    A check that asks for yet another moment when the search has ended is one of those that refuse.
+    """
+    if not decision.allowed:
+        return decision
+    remaining = decision.remaining + check.cost
+    if decision.at_ns > start_ns:
+        return decision._replace(
+            allowed=False, wait_ns=0, retry_after_ns=decision.wait_ns, remaining=remaining
+        )
+    return decision._replace(wait_ns=0, remaining=remaining)

@@ -1,0 +1,159 @@
+"""MemoryStore: buckets in this process, exact under any number of threads, bounded.
+
+One lock around plain arithmetic: a call takes microseconds and never waits for anything else, so it may
+also be made on an event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+
+from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm, State, positive_int
+from ratelimit_middleware.clock import Clock, SystemClock, steady
+from ratelimit_middleware.decision import Decision
+from ratelimit_middleware.stores._joint import take_together
+from ratelimit_middleware.stores.base import Check, StoreStats
+
+__all__ = ["MemoryStore"]
+
+logger = logging.getLogger("ratelimit_middleware.stores")
+
+_SWEEP_EVERY = 8
+_SWEEP_KEYS = 8
+_SWEEP_KEYS_WHEN_FULL = 32
+
+
+class MemoryStore:
+    """Buckets of this process.
+
+    Bounded: expired keys are dropped a few at a time as calls come (no thread, no timer). When
+    `max_keys` are all in use, new clients of a limit share one overflow bucket of that limit: a key that
+    still counts for something is never evicted, so nobody can push a blocked client out.
+
+    Args:
+        max_keys: the most buckets held (besides one overflow bucket a limit).
+        clock: where time comes from; a step back is absorbed.
+        keep_state: what happens to a bucket whose limit got other numbers.
+
+    Raises:
+        InvalidLimitError: `max_keys` is not a whole number above 0.
+    """
+
+    def __init__(
+        self, *, max_keys: int = 100_000, clock: Clock | None = None, keep_state: AdoptMode = "keep"
+    ) -> None:
+        self._max_keys = positive_int("max_keys", max_keys)
+        self._keep_state: AdoptMode = keep_state
+        self._now_ns = steady(clock or SystemClock())
+        self._lock = threading.Lock()
+        # An entry remembers the numbers that wrote it, so that a reload adopts it when it is next used.
+        self._entries: dict[str, tuple[Algorithm, State]] = {}
+        self._to_sweep: list[str] = []
+        self._calls = 0
+        self._overflowed = 0
+
+    def take(self, checks: Sequence[Check]) -> list[Decision]:
+        """Decide all checks with one start time, all or nothing; see `Store.take`."""
+        with self._lock:
+            now_ns = self._now_ns()
+            self._calls += 1
+            if not self._calls % _SWEEP_EVERY:
+                self._sweep(now_ns, _SWEEP_KEYS)
+            keys = [self._key(check, now_ns) for check in checks]
+            if len(checks) == 1:
+                return [self._take_one(keys[0], checks[0], now_ns)]
+            taken = take_together(checks, keys, self._state, now_ns)
+            for key, algorithm, state in taken.states:
+                self._entries[key] = (algorithm, state)
+            return taken.decisions
+
+    def _take_one(self, key: str, check: Check, now_ns: int) -> Decision:
+        """The common case of `take`, without the search for a common start time."""
+        algorithm = check.algorithm
+        max_wait_ns = 0 if check.shadow else check.max_wait_ns
+        decision, state = algorithm.take(self._state(key, check, now_ns), now_ns, check.cost, max_wait_ns)
+        if decision.allowed or key in self._entries:
+            self._entries[key] = (algorithm, state)
+        return decision
+
+    def charge(self, check: Check) -> None:
+        """Consume without asking."""
+        with self._lock:
+            now_ns = self._now_ns()
+            key = self._key(check, now_ns)
+            state = check.algorithm.charge(self._state(key, check, now_ns), now_ns, check.cost)
+            self._entries[key] = (check.algorithm, state)
+
+    def give_back(self, check: Check, at_ns: int) -> None:
+        """Undo a booking; nothing if its bucket has been forgotten."""
+        with self._lock:
+            now_ns = self._now_ns()
+            key = check.key if check.key in self._entries else check.overflow
+            if key not in self._entries:
+                return
+            state = self._state(key, check, now_ns)
+            state = check.algorithm.give_back(state, now_ns, check.cost, at_ns)
+            self._entries[key] = (check.algorithm, state)
+
+    def peek(self, check: Check) -> Decision:
+        """What a request would hear; nothing changes."""
+        with self._lock:
+            now_ns = self._now_ns()
+            return check.algorithm.peek(self._state(check.key, check, now_ns), now_ns, check.cost)
+
+    def reset(self, key: str) -> bool:
+        """Forget a bucket; True if it was there."""
+        with self._lock:
+            return self._entries.pop(key, None) is not None
+
+    def close(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._entries.clear()
+            self._to_sweep.clear()
+
+    def stats(self) -> StoreStats:
+        """A snapshot for metrics."""
+        with self._lock:
+            return StoreStats(len(self._entries), self._max_keys, self._overflowed)
+
+    def _state(self, key: str, check: Check, now_ns: int) -> State:
+        """The bucket's state in the check's own numbers."""
+        entry = self._entries.get(key)
+        algorithm = check.algorithm
+        if entry is None:
+            return algorithm.start(now_ns)
+        wrote, state = entry
+        if wrote is algorithm or wrote == algorithm:
+            return state
+        return algorithm.adopt(state, now_ns, wrote, self._keep_state)
+
+    def _key(self, check: Check, now_ns: int) -> str:
+        """The key to use: the check's own, or its limit's overflow bucket when there is no room."""
+        if check.key in self._entries or len(self._entries) < self._max_keys:
+            return check.key
+        if self._sweep(now_ns, _SWEEP_KEYS_WHEN_FULL):
+            return check.key
+        if not self._overflowed:
+            logger.warning(
+                "memory store is full: all of its %d keys are in use; new clients of a limit share one "
+                "bucket until keys expire (max_keys can be raised)",
+                self._max_keys,
+            )
+        self._overflowed += 1
+        return check.overflow
+
+    def _sweep(self, now_ns: int, most: int) -> int:
+        """Look at up to `most` keys in turn, drop the expired ones; how many were dropped."""
+        if not self._to_sweep:
+            self._to_sweep = list(self._entries)
+        dropped = 0
+        for key in self._to_sweep[-most:]:
+            entry = self._entries.get(key)
+            if entry is not None and entry[0].forget_at_ns(entry[1]) <= now_ns:
+                del self._entries[key]
+                dropped += 1
+        del self._to_sweep[-most:]
+        return dropped
