@@ -15,6 +15,7 @@ __all__ = [
     "AdoptMode",
     "Algorithm",
     "State",
+    "adopted_use",
     "ceil_div",
     "granted",
     "positive_int",

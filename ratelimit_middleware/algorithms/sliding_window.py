@@ -31,7 +31,7 @@ from ratelimit_middleware.errors import InvalidLimitError
 
 __all__ = ["SlidingWindow"]
 
-Entry: TypeAlias = tuple[int, int, int]
+_Entry: TypeAlias = tuple[int, int, int]
 
 _EXACT_ENTRIES = 64
 _ENTRY = Struct("<qqI")  # first hit (ns), last hit (ns), permits
@@ -181,7 +181,7 @@ class SlidingWindow:
     def _grain_ns(self) -> int:
         return ceil_div(self.period_ns, _EXACT_ENTRIES)
 
-    def _packed(self, entries: Iterable[Entry]) -> bytes:
+    def _packed(self, entries: Iterable[_Entry]) -> bytes:
         """Entries packed, merged if they are more than 64.
 
         A pass leaves at most 65 in one period. Bookings far ahead stretch the log over more than that:
@@ -241,7 +241,7 @@ class SlidingWindow:
         return int(_ENTRY.unpack_from(log, len(log) - _SIZE)[1]) + self.period_ns if log else 0
 
 
-def _inserted(log: list[Entry], at_ns: int, cost: int) -> list[Entry]:
+def _inserted(log: list[_Entry], at_ns: int, cost: int) -> list[_Entry]:
     """The log with a hit that lies before its end (others are booked ahead)."""
     for place, (first_ns, last_ns, count) in enumerate(log):
         if at_ns < first_ns or count + cost > _MAX_PERMITS:
@@ -251,7 +251,7 @@ def _inserted(log: list[Entry], at_ns: int, cost: int) -> list[Entry]:
     return [*log, (at_ns, at_ns, cost)]
 
 
-def _merged(log: list[Entry], grain_ns: int) -> list[Entry]:
+def _merged(log: list[_Entry], grain_ns: int) -> list[_Entry]:
     """Neighbours merged, oldest first, while their last hit lies within a grain of the group's first."""
     merged = [log[0]]
     for first_ns, last_ns, count in log[1:]:
@@ -263,9 +263,9 @@ def _merged(log: list[Entry], grain_ns: int) -> list[Entry]:
     return merged
 
 
-def _scaled(log: list[Entry], limit: int, old_limit: int) -> list[Entry]:
+def _scaled(log: list[_Entry], limit: int, old_limit: int) -> list[_Entry]:
     """Counts scaled so that the newest k hits together are rounded up once: there and back never mints."""
-    scaled: list[Entry] = []
+    scaled: list[_Entry] = []
     seen = given = 0
     for first_ns, last_ns, count in reversed(log):
         seen += count

@@ -1,0 +1,117 @@
+"""A file imports from lower layers, and inside its own folder without cycles."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import ratelimit_middleware
+
+pytestmark = pytest.mark.arithmetic
+
+PACKAGE = Path(ratelimit_middleware.__file__).parent
+NAME = PACKAGE.name
+
+LAYERS = [
+    {"errors", "clock", "decision", "_types"},
+    {"algorithms"},
+    {"request"},
+    {"identity", "headers"},
+    {"stores", "rules", "responses"},
+    {"registry"},
+    {"build", "faults"},
+    {"asgi", "wsgi"},
+    {"__init__"},
+]
+LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
+# Inside one layer a room may use these.
+FOUNDATIONS = {"errors", "clock", "_types"}
+HEAVY = {"yaml", "pydantic"}
+THIRD_PARTY_ROOMS = {"rules"}  # loading only: see test_public_names for what must import without
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def dotted(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def room(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def imports(path: Path) -> set[str]:
+    """Dotted names of everything that the file imports, at any depth of indentation."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: relative import"
+            assert node.module
+            found.add(node.module)
+            if node.module.startswith(NAME):
+                found |= {
+                    f"{node.module}.{alias.name}"
+                    for alias in node.names
+                    if (PACKAGE.parent / (f"{node.module}.{alias.name}".replace(".", "/") + ".py")).exists()
+                }
+    return found
+
+
+def own_imports(path: Path) -> set[str]:
+    prefix = f"{NAME}."
+    return {name.removeprefix(prefix) for name in imports(path) if name.startswith(prefix)}
+
+
+def test_every_room_has_a_layer() -> None:
+    assert {room(dotted(path)) for path in modules()} == set(LAYER_OF)
+
+
+@pytest.mark.parametrize("path", modules(), ids=dotted)
+def test_a_file_imports_only_from_lower_layers_and_its_own_room(path: Path) -> None:
+    here = room(dotted(path))
+    for target in own_imports(path):
+        there = room(target)
+        allowed = LAYER_OF[there] < LAYER_OF[here] or there == here or there in FOUNDATIONS - {here}
+        assert allowed, f"{dotted(path)} (layer {LAYER_OF[here]}) imports {target} (layer {LAYER_OF[there]})"
+
+
+def test_there_are_no_cycles() -> None:
+    graph = {dotted(path): own_imports(path) - {dotted(path)} for path in modules()}
+    assert list(TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize("path", modules(), ids=dotted)
+def test_only_the_loading_of_rules_uses_third_party_packages(path: Path) -> None:
+    used = {name.partition(".")[0] for name in imports(path)}
+    stdlib = __import__("sys").stdlib_module_names
+    foreign = used - stdlib - {NAME, "__future__"}
+    assert not foreign or (room(dotted(path)) in THIRD_PARTY_ROOMS and foreign <= HEAVY)
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if "algorithms" in p.parts], ids=dotted)
+def test_algorithms_read_no_clock_and_take_no_lock(path: Path) -> None:
+    assert not {"time", "datetime.datetime", "threading", "asyncio", "logging", "random"} & imports(path)
+
+
+@pytest.mark.parametrize("path", modules(), ids=dotted)
+def test_only_the_clock_reads_the_time(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    reads = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "time"
+    } - {"sleep"}
+    assert not reads or dotted(path) == "clock"
+
+
+@pytest.mark.parametrize("path", modules(), ids=dotted)
+def test_no_file_is_longer_than_300_lines(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300
