@@ -1,3 +1,37 @@
-"""Rate limiting for ASGI and WSGI apps from one rule file."""
+"""Rate limiting for ASGI and WSGI apps from one rule file.
+
+The middlewares are `ratelimit_middleware.asgi.RateLimitMiddleware` and
+`ratelimit_middleware.wsgi.RateLimitMiddleware`.
+"""
+
+from ratelimit_middleware.algorithms.gcra import GCRA
+from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
+from ratelimit_middleware.algorithms.warm_up import WarmUp
+from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
+from ratelimit_middleware.clock import ManualClock, SystemClock
+from ratelimit_middleware.decision import Decision, Verdict
+from ratelimit_middleware.errors import InvalidLimitError, RateLimitError, RuleFileError, StoreError
+from ratelimit_middleware.rules.load import load_rules
+from ratelimit_middleware.rules.model import RuleSet
+from ratelimit_middleware.stores.memory import MemoryStore
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "GCRA",
+    "Decision",
+    "InvalidLimitError",
+    "ManualClock",
+    "MemoryStore",
+    "RateLimitError",
+    "RuleFileError",
+    "RuleSet",
+    "SlidingWindow",
+    "StoreError",
+    "SystemClock",
+    "Verdict",
+    "WarmUp",
+    "WarmUpWindow",
+    "__version__",
+    "load_rules",
+]

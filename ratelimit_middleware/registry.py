@@ -16,7 +16,7 @@ from ratelimit_middleware.rules.match import Matcher
 from ratelimit_middleware.rules.model import Limit, RuleSet
 from ratelimit_middleware.stores.base import AsyncStore, Check, Store
 
-__all__ = ["LimiterRegistry"]
+__all__ = ["LimiterRegistry", "settle"]
 
 _UNLIMITED = Verdict(True, 0, None, (), None, ())  # noqa: FBT003 - fields in order
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
@@ -14,8 +12,8 @@ from ratelimit_middleware.identity import KeyPart
 from ratelimit_middleware.registry import LimiterRegistry, settle
 from ratelimit_middleware.request import WsgiView
 from ratelimit_middleware.rules.model import Limit, Route, Rule, RuleSet
-from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.stores.memory import MemoryStore
+from tests.awaited import AwaitedStore
 
 pytestmark = pytest.mark.arithmetic
 
@@ -120,31 +118,6 @@ def test_the_wait_of_an_admitted_request_is_the_longest_asked_for() -> None:
     now = Decision(True, 0, 0, None, 5, 5, 0)  # noqa: FBT003
     later = now._replace(at_ns=SECOND, wait_ns=SECOND)
     assert settle([limit("a", 5), limit("b", 5)], [now, later]).wait_ns == SECOND
-
-
-class AwaitedStore:
-    """A store that must be awaited, for the seam between the two worlds."""
-
-    def __init__(self, inner: MemoryStore) -> None:
-        self.inner = inner
-
-    async def take_async(self, checks: Sequence[Check]) -> list[Decision]:
-        return self.inner.take(checks)
-
-    async def charge_async(self, check: Check) -> None:
-        self.inner.charge(check)
-
-    async def give_back_async(self, check: Check, at_ns: int) -> None:
-        self.inner.give_back(check, at_ns)
-
-    async def peek_async(self, check: Check) -> Decision:
-        return self.inner.peek(check)
-
-    async def reset_async(self, key: str) -> bool:
-        return self.inner.reset(key)
-
-    async def close_async(self) -> None:
-        self.inner.close()
 
 
 @pytest.mark.anyio

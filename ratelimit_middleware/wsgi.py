@@ -1,0 +1,87 @@
+"""The middleware for WSGI apps: Flask, or any callable of (environ, start_response) (PEP 3333)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any
+
+from ratelimit_middleware._types import Environ, StartResponse, Write, WSGIApp
+from ratelimit_middleware.build import RulesSource, build_registry
+from ratelimit_middleware.clock import NS_PER_SECOND, Clock
+from ratelimit_middleware.errors import StoreError
+from ratelimit_middleware.faults import FaultLog
+from ratelimit_middleware.headers import Field
+from ratelimit_middleware.request import WsgiView
+from ratelimit_middleware.responses import Refusal, answer, unavailable
+from ratelimit_middleware.stores.base import AsyncStore, Store
+
+__all__ = ["RateLimitMiddleware"]
+
+
+class RateLimitMiddleware:
+    """Limits HTTP requests.
+
+    An admitted request gets the RateLimit fields when the app starts its response; the app's iterable
+    is returned as it is, so streaming, `close()`, `wsgi.file_wrapper` and lengths work as before. A
+    refused request never reaches the app, and its body is not read.
+
+    Args:
+        app: the app to protect.
+        rules: path of a rule file, a dict of the same shape, or a `RuleSet`.
+        store: where the counts live; by default what the rules say.
+        clock: where the store's time comes from; only for a store that the rules name.
+
+    Raises:
+        RuleFileError: the rules hold mistakes.
+        StoreError: the store cannot be opened, or must be awaited.
+    """
+
+    def __init__(
+        self,
+        app: WSGIApp,
+        rules: RulesSource,
+        *,
+        store: Store | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._app = app
+        if isinstance(store, AsyncStore):
+            raise StoreError(f"WSGI cannot await {type(store).__name__}: give it a store that threads call")
+        self._registry = build_registry(rules, store=store, clock=clock)
+        self._faults = FaultLog(clock=clock)
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Serve one request."""
+        view = WsgiView(environ)
+        try:
+            verdict = self._registry.admit(view)
+            reply = answer(view, verdict, self._registry.ruleset.headers)
+        except Exception as error:  # noqa: BLE001 - a limiter that fails must not let requests through
+            self._faults.report(error)
+            reply = unavailable(view)
+        if isinstance(reply, Refusal):
+            return _refuse(start_response, reply)
+        if verdict.wait_ns:
+            time.sleep(verdict.wait_ns / NS_PER_SECOND)
+        return self._app(environ, _adding(reply, start_response))
+
+
+def _adding(fields: list[Field], start_response: StartResponse) -> StartResponse:
+    """A `start_response` that adds `fields`, whenever and however often the app calls it."""
+    if not fields:
+        return start_response
+
+    def start_with_fields(status: str, headers: list[tuple[str, str]], exc_info: Any = None, /) -> Write:
+        try:
+            return start_response(status, [*headers, *fields], exc_info)
+        finally:
+            del exc_info  # PEP 3333: or the traceback would keep this frame alive
+
+    return start_with_fields
+
+
+def _refuse(start_response: StartResponse, refusal: Refusal) -> Iterable[bytes]:
+    start_response(f"{refusal.status} {HTTPStatus(refusal.status).phrase}", refusal.headers)
+    return [refusal.body]

@@ -1,0 +1,157 @@
+"""The RateLimit fields, against hand-made verdicts."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratelimit_middleware.algorithms.base import granted, refused
+from ratelimit_middleware.decision import Outcome, Policy, Verdict
+from ratelimit_middleware.headers import rate_limit_fields, retry_after_s
+
+pytestmark = pytest.mark.arithmetic
+
+SECOND = 1_000_000_000
+NOW = 1_700_000_000 * SECOND
+MINUTE = Policy("per-minute", 5, 60 * SECOND, "5/minute")
+HOUR = Policy("per-hour", 20, 3600 * SECOND, "20/hour")
+BURST = Policy("burst", 10, 1_200_000_000, "500/minute burst 10")
+
+
+def admitted(policy: Policy, remaining: int, reset_ns: int) -> Outcome:
+    """An outcome that lets the request pass."""
+    return Outcome(policy, granted(NOW, NOW, policy.quota, remaining, reset_ns))
+
+
+def held_back(policy: Policy, retry_ns: int | None, remaining: int = 0, reset_ns: int = SECOND) -> Outcome:
+    """An outcome that holds the request back."""
+    return Outcome(policy, refused(NOW, retry_ns, policy.quota, remaining, reset_ns))
+
+
+def verdict(*outcomes: Outcome, binding: Outcome | None = None, retry_ns: int | None = None) -> Verdict:
+    """A verdict over `outcomes`; the first binds unless another is named."""
+    allowed = all(outcome.decision.allowed for outcome in outcomes)
+    return Verdict(allowed, 0, retry_ns, outcomes, binding or (outcomes[0] if outcomes else None), ())
+
+
+def test_draft_11_names_the_policy_and_where_the_client_stands() -> None:
+    assert rate_limit_fields(verdict(admitted(MINUTE, 3, 22 * SECOND)), ["draft-11"]) == [
+        ("RateLimit-Policy", '"per-minute";q=5;w=60'),
+        ("RateLimit", '"per-minute";r=3;t=22'),
+    ]
+
+
+def test_draft_11_lists_every_checked_policy_but_only_the_binding_one_in_ratelimit() -> None:
+    minute, hour = admitted(MINUTE, 4, SECOND), admitted(HOUR, 1, 90 * SECOND)
+
+    assert rate_limit_fields(verdict(minute, hour, binding=hour), ["draft-11"]) == [
+        ("RateLimit-Policy", '"per-minute";q=5;w=60, "per-hour";q=20;w=3600'),
+        ("RateLimit", '"per-hour";r=1;t=90'),
+    ]
+
+
+def test_legacy_tells_the_reset_in_epoch_seconds() -> None:
+    assert rate_limit_fields(verdict(admitted(MINUTE, 3, 21_500_000_000)), ["legacy"]) == [
+        ("X-RateLimit-Limit", "5"),
+        ("X-RateLimit-Remaining", "3"),
+        ("X-RateLimit-Reset", "1700000022"),
+    ]
+
+
+def test_several_generations_are_sent_in_the_order_of_the_setting() -> None:
+    names = [name for name, _ in rate_limit_fields(verdict(admitted(MINUTE, 3, 1)), ["legacy", "draft-11"])]
+
+    assert names == [
+        "X-RateLimit-Limit",
+        "X-RateLimit-Remaining",
+        "X-RateLimit-Reset",
+        "RateLimit-Policy",
+        "RateLimit",
+    ]
+
+
+@pytest.mark.parametrize("styles", [["draft-11"], ["legacy"], []])
+def test_no_field_is_sent_when_nothing_was_checked(styles: list[str]) -> None:
+    assert rate_limit_fields(verdict(), styles) == []
+
+
+def test_no_field_is_sent_when_no_generation_is_set() -> None:
+    assert rate_limit_fields(verdict(admitted(MINUTE, 3, 1)), []) == []
+
+
+@pytest.mark.parametrize(
+    ("reset_ns", "seconds"), [(0, 1), (1, 1), (SECOND, 1), (SECOND + 1, 2), (59_000_000_001, 60)]
+)
+def test_t_is_rounded_up_and_at_least_one(reset_ns: int, seconds: int) -> None:
+    fields = dict(rate_limit_fields(verdict(admitted(MINUTE, 0, reset_ns)), ["draft-11"]))
+
+    assert fields["RateLimit"] == f'"per-minute";r=0;t={seconds}'
+
+
+def test_a_window_is_rounded_up_to_whole_seconds() -> None:
+    fields = dict(rate_limit_fields(verdict(admitted(BURST, 9, SECOND)), ["draft-11"]))
+
+    assert fields["RateLimit-Policy"] == '"burst";q=10;w=2'
+
+
+def test_a_refusing_policy_names_its_own_wait_even_with_permits_left() -> None:
+    """A costly request refused with 3 left: `Retry-After` must not end inside the effective window."""
+    answer = verdict(
+        held_back(MINUTE, 8_200_000_000, remaining=3, reset_ns=40 * SECOND), retry_ns=8_200_000_000
+    )
+
+    assert dict(rate_limit_fields(answer, ["draft-11"]))["RateLimit"] == '"per-minute";r=3;t=9'
+    assert retry_after_s(answer) == 9
+    assert dict(rate_limit_fields(answer, ["legacy"]))["X-RateLimit-Reset"] == "1700000009"
+
+
+def test_a_policy_that_can_never_admit_shows_its_window_and_no_retry() -> None:
+    answer = verdict(held_back(MINUTE, None, remaining=5, reset_ns=7 * SECOND))
+
+    assert dict(rate_limit_fields(answer, ["draft-11"]))["RateLimit"] == '"per-minute";r=5;t=7'
+    assert retry_after_s(answer) is None
+
+
+@pytest.mark.parametrize(
+    ("retry_ns", "seconds"), [(0, 1), (1, 1), (999_999_999, 1), (SECOND, 1), (SECOND + 1, 2)]
+)
+def test_retry_after_is_rounded_up_and_at_least_one(retry_ns: int, seconds: int) -> None:
+    assert retry_after_s(verdict(held_back(MINUTE, retry_ns), retry_ns=retry_ns)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("name", "on_the_wire"),
+    [
+        ('say "hi"', r'"say \"hi\""'),
+        ("back\\slash", r'"back\\slash"'),
+        ("a\r\nSet-Cookie: b", '"a??Set-Cookie: b"'),
+        ("größe\x7f", '"gr??e?"'),
+    ],
+)
+def test_a_hostile_policy_name_stays_one_structured_string(name: str, on_the_wire: str) -> None:
+    fields = dict(rate_limit_fields(verdict(admitted(MINUTE._replace(name=name), 1, 1)), ["draft-11"]))
+
+    assert fields["RateLimit"] == f"{on_the_wire};r=1;t=1"
+    assert fields["RateLimit-Policy"] == f"{on_the_wire};q=5;w=60"
+
+
+STRING = r'"(?:[ !#-\[\]-~]|\\["\\])*"'
+MEMBER = re.compile(rf"{STRING};q=\d{{1,15}};w=[1-9]\d{{0,14}}")
+STANDING = re.compile(rf"{STRING};r=\d{{1,15}};t=[1-9]\d{{0,14}}")
+HUGE = st.integers(min_value=-(10**30), max_value=10**30)
+
+
+@given(name=st.text(), quota=HUGE, window_ns=HUGE, remaining=HUGE, reset_ns=HUGE)
+def test_whatever_the_numbers_the_fields_are_structured_fields(
+    name: str, quota: int, window_ns: int, remaining: int, reset_ns: int
+) -> None:
+    """RFC 9651: printable ASCII, integers of at most 15 digits."""
+    outcome = admitted(Policy(name, quota, window_ns, "any"), remaining, reset_ns)
+    fields = dict(rate_limit_fields(verdict(outcome), ["draft-11", "legacy"]))
+
+    assert MEMBER.fullmatch(fields["RateLimit-Policy"])
+    assert STANDING.fullmatch(fields["RateLimit"])
+    assert all(fields[f"X-RateLimit-{part}"].isdecimal() for part in ("Limit", "Remaining", "Reset"))
