@@ -16,9 +16,16 @@ from urllib.parse import quote
 
 from ratelimit_middleware.request import RequestView
 
-__all__ = ["KeyKind", "KeyPart", "bucket_key", "client_address", "overflow_key"]
+__all__ = ["REGISTERED_METHODS", "KeyKind", "KeyPart", "bucket_key", "client_address", "overflow_key"]
 
 KeyKind: TypeAlias = Literal["ip", "global", "route", "method", "header"]
+
+REGISTERED_METHODS = frozenset(
+    "GET HEAD POST PUT PATCH DELETE OPTIONS TRACE CONNECT QUERY ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT COPY"
+    " LABEL LINK LOCK MERGE MKACTIVITY MKCALENDAR MKCOL MKREDIRECTREF MKWORKSPACE MOVE ORDERPATCH PROPFIND"
+    " PROPPATCH REBIND REPORT SEARCH UNBIND UNCHECKOUT UNLINK UNLOCK UPDATE UPDATEREDIRECTREF VERSION-CONTROL".split()
+)
+"""The HTTP method registry of IANA."""
 
 _IPV6_PREFIX = 64
 _LONGEST_PART = 128
@@ -87,7 +94,10 @@ def _route(part: KeyPart, view: RequestView, route: str) -> str:  # noqa: ARG001
 
 
 def _method(part: KeyPart, view: RequestView, route: str) -> str:  # noqa: ARG001
-    return "WS" if view.kind == "websocket" else _escaped(view.method)
+    """The method; made-up ones share a value, or a client could make buckets of them."""
+    if view.kind == "websocket":
+        return "WS"
+    return view.method if view.method in REGISTERED_METHODS else "*other"
 
 
 def _header(part: KeyPart, view: RequestView, route: str) -> str:

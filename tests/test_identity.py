@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratelimit_middleware.identity import KeyKind, KeyPart, bucket_key, client_address, overflow_key
+from ratelimit_middleware.identity import (
+    REGISTERED_METHODS,
+    KeyKind,
+    KeyPart,
+    bucket_key,
+    client_address,
+    overflow_key,
+)
 from ratelimit_middleware.request import AsgiView, Kind
 
 pytestmark = pytest.mark.arithmetic
@@ -66,15 +73,23 @@ def test_a_handshake_is_not_counted_with_the_get_requests_of_a_method_key() -> N
     assert bucket_key("api", parts, view(), "") != bucket_key("api", parts, view(kind="websocket"), "")
 
 
+def test_made_up_methods_share_a_bucket() -> None:
+    parts = [KeyPart("method")]
+    one, other = (bucket_key("api", parts, view(method=method), "") for method in ("FOO", "BAR"))
+    assert one == other
+    assert one != bucket_key("api", parts, view(method="POST"), "")
+
+
 texts = st.text(max_size=300)
+methods = st.one_of(st.sampled_from(sorted(REGISTERED_METHODS)), texts)
 header_texts = st.one_of(st.none(), st.text(st.characters(max_codepoint=255), max_size=300))
 peers = st.one_of(st.none(), st.ip_addresses().map(str), texts)
 
 
 @given(
     st.lists(st.sampled_from(KINDS), min_size=1, max_size=4, unique=True),
-    st.tuples(texts, peers, texts, header_texts, texts),
-    st.tuples(texts, peers, texts, header_texts, texts),
+    st.tuples(texts, peers, methods, header_texts, texts),
+    st.tuples(texts, peers, methods, header_texts, texts),
 )
 def test_two_buckets_share_a_key_only_if_limit_and_all_parts_agree(
     kinds: list[KeyKind],
@@ -90,7 +105,7 @@ def test_two_buckets_share_a_key_only_if_limit_and_all_parts_agree(
             "ip": client_address(peer),
             "global": "",
             "route": route,
-            "method": method.upper(),
+            "method": method.upper() if method.upper() in REGISTERED_METHODS else "",
             "header": client_address(peer) if header is None else (header,),
         }
         return [limit, *(values[kind] for kind in kinds)]
@@ -98,7 +113,7 @@ def test_two_buckets_share_a_key_only_if_limit_and_all_parts_agree(
     assert (key(*one) == key(*other)) == (identity(*one) == identity(*other))
 
 
-@given(texts, peers, texts, header_texts, texts)
+@given(texts, peers, methods, header_texts, texts)
 def test_keys_are_bounded_printable_ascii(
     limit: str, peer: str | None, method: str, header: str | None, route: str
 ) -> None:

@@ -1,0 +1,68 @@
+"""The way in: a path, a mapping or a `RuleSet` becomes a `RuleSet`, or an error with every mistake."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ratelimit_middleware.errors import RuleFileError, RuleProblem
+from ratelimit_middleware.rules.document import Document, Finding, failure
+from ratelimit_middleware.rules.model import RuleSet
+
+__all__ = ["load_rules"]
+
+
+def load_rules(
+    source: str | os.PathLike[str] | Mapping[str, Any] | RuleSet, *, env: Mapping[str, str] | None = None
+) -> RuleSet:
+    """Load rules.
+
+    Args:
+        source: path of a YAML file, a mapping of the same shape, or a `RuleSet` (returned as it is).
+        env: what `${NAME}` stands for; by default the process's environment.
+
+    Raises:
+        RuleFileError: the file cannot be read, or it holds mistakes; all of them are in it.
+        TypeError: `source` is something else.
+    """
+    if isinstance(source, RuleSet):
+        return source
+    if not isinstance(source, (str, os.PathLike, Mapping)):
+        raise TypeError(f"rules are a path, a mapping or a RuleSet, not {type(source).__name__}")
+    # Only here: an app whose rules are built in Python needs neither PyYAML nor pydantic.
+    from ratelimit_middleware.rules.compile import compile_file
+    from ratelimit_middleware.rules.schema import checked
+
+    variables = os.environ if env is None else env
+    document, findings = _read(source, variables)
+    spec, misfits = checked(document.data)
+    ruleset, more = compile_file(spec, document)
+    findings += more
+    findings += [document.find(path, message, at_key=at_key) for path, message, at_key in misfits]
+    if findings:
+        raise failure(findings)
+    return ruleset
+
+
+def _read(
+    source: str | os.PathLike[str] | Mapping[str, Any], env: Mapping[str, str]
+) -> tuple[Document, list[Finding]]:
+    if isinstance(source, Mapping):
+        from ratelimit_middleware.rules.read_mapping import read_mapping
+
+        return read_mapping(source, "rules", env)
+    from ratelimit_middleware.rules.read_yaml import MAX_BYTES, read_yaml
+
+    name = os.fspath(source)
+    return read_yaml(_bytes(name, MAX_BYTES + 1), name, env)
+
+
+def _bytes(name: str, size: int) -> bytes:
+    try:
+        with Path(name).open("rb") as file:
+            return file.read(size)
+    except (OSError, ValueError) as error:  # ValueError: a NUL or a lone surrogate in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise RuleFileError([RuleProblem(name, f"the rule file cannot be read: {reason}")]) from None

@@ -1,0 +1,129 @@
+"""Routes of the rule file: `GET,POST /items/{id}`, and the two spellings of a path.
+
+Flask's `<int:id>` is read as `{id:int}`. Templates and request paths are folded by the same function,
+so no spelling of a path that an app may answer escapes its rule.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ratelimit_middleware.identity import REGISTERED_METHODS
+from ratelimit_middleware.rules.model import Route
+from ratelimit_middleware.rules.words import GrammarError, not_yet, shown, unknown
+
+__all__ = ["CONVERTERS", "REST", "fold", "parse_route", "segments"]
+
+REST = "**"
+"""The last segment of a template that takes the rest of the path, none included."""
+
+CONVERTERS = ("str", "int", "float", "uuid", "path")
+
+_FLASK_NAMES = {"string": "str", "default": "str"}
+# fmt: off
+_METHODS = REGISTERED_METHODS | {"WS"}
+_COMMON_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "WS")
+_MAX_ROUTE = 500
+
+_METHODS_AND_PATH = re.compile(r"(?P<methods>[^/~\s,]*(?:\s*,\s*[^/~\s,]*)*)\s+(?P<path>\S.*)")
+_BRACES = re.compile(r"\{(?P<name>[^{}<>:]*)(?::(?P<converter>[^{}<>]*))?\}")
+_ANGLES = re.compile(r"<(?:(?P<converter>[^{}<>]*):)?(?P<name>[^{}<>:]*)>")
+
+
+def parse_route(text: str) -> Route:
+    """Read `[METHOD[,METHOD]] /path/{template}`.
+
+    Raises:
+        GrammarError: the text is not a route, or one that is not supported yet.
+    """
+    text = text.strip()
+    if len(text) > _MAX_ROUTE:
+        raise GrammarError(f"a route of {len(text)} characters is too long: {_MAX_ROUTE} are allowed")
+    methods, path = _split(text)
+    if path.startswith("~"):
+        raise GrammarError(
+            not_yet(f"the regular expression {shown(path)}", "write a path with `{name}` parts")
+        )
+    if not path.startswith("/"):
+        raise GrammarError(f"the path {shown(path)} must begin with `/`: a route is `/items` or `GET /items`")
+    template = _template(path)
+    named = ",".join(sorted(methods)) + " " if methods else ""
+    return Route(named + template, methods, template)
+
+
+def _split(text: str) -> tuple[frozenset[str] | None, str]:
+    found = None if text.startswith(("/", "~")) else _METHODS_AND_PATH.fullmatch(text)
+    if not found:
+        return None, text
+    return frozenset(_method(word.strip()) for word in found["methods"].split(",")), found["path"]
+
+
+def _method(word: str) -> str:
+    if word in _METHODS:
+        return word
+    if not word:
+        raise GrammarError("an empty method: write `GET,POST /items`, or only the path for all methods")
+    if word.upper() in _METHODS:
+        raise GrammarError(f"methods are written in capitals: {shown(word.upper())}, not {shown(word)}")
+    raise GrammarError(unknown("method", word, _COMMON_METHODS))
+
+
+def _template(path: str) -> str:
+    if re.search("%[0-9A-Fa-f]{2}", path):
+        raise GrammarError(f"the path {shown(path)} is percent-encoded: write the characters themselves")
+    if re.search("[?#]", path):
+        raise GrammarError(f"the path {shown(path)} has a query or fragment: a route ends before `?` and `#`")
+    parts = [_segment(part) for part in path[1:].split("/")]
+    for part in parts[:-1]:
+        if part == REST:
+            raise GrammarError(f"`/**` stands at the end only, not inside {shown(path)}")
+        if part.endswith(":path}"):
+            raise GrammarError(not_yet(f"{shown(part)} before the end of a path"))
+    return "/" + "/".join(parts)
+
+
+def _segment(text: str) -> str:
+    """A segment in canonical spelling."""
+    found = _BRACES.fullmatch(text) or _ANGLES.fullmatch(text)
+    if found:
+        return _parameter(text, found["name"].strip(), (found["converter"] or "str").strip())
+    if text == "*" or ("*" in text and text != REST):
+        raise GrammarError(
+            f"{shown(text)} is no part of a path: `{{name}}` is one segment, a final `/**` the rest"
+        )
+    if re.search(r"[{}<>]", text):
+        whole = _BRACES.search(text) or _ANGLES.search(text)
+        if whole:
+            raise GrammarError(
+                not_yet(f"a parameter beside text, {shown(text)},", "write `{name}` for the segment")
+            )
+        raise GrammarError(f"{shown(text)} has a bracket without its pair: write `{{name}}`")
+    return text
+
+
+def _parameter(text: str, name: str, converter: str) -> str:
+    converter = _FLASK_NAMES.get(converter, converter)
+    if not name.isidentifier():
+        raise GrammarError(f"{shown(text)} has no name: write `{{name}}` or `{{name:int}}`")
+    if converter not in CONVERTERS:
+        raise GrammarError(f"{unknown('converter', converter, CONVERTERS)}; `{{{name}}}` takes any segment")
+    return f"{{{name}}}" if converter == "str" else f"{{{name}:{converter}}}"
+
+
+def segments(path: str) -> list[str]:
+    """The segments of a path; none for `/`."""
+    return [] if path == "/" else path.removeprefix("/").split("/")
+
+
+def fold(path: str) -> str:
+    """The plain spelling: no doubled slashes, dot segments (RFC 3986, 5.2.4) or trailing slash.
+
+    One trailing newline goes too: routers whose pattern ends in `$` let it pass.
+    """
+    kept: list[str] = []
+    for segment in path.removesuffix("\n").split("/"):
+        if segment == "..":
+            del kept[-1:]
+        elif segment not in ("", "."):
+            kept.append(segment)
+    return "/" + "/".join(kept)

@@ -1,0 +1,129 @@
+"""Whatever stands in a rule file: a rule set or a RuleFileError, never anything else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ratelimit_middleware.errors import RuleFileError, RuleProblem
+from ratelimit_middleware.rules.load import load_rules
+from ratelimit_middleware.rules.match import Matcher
+
+pytestmark = pytest.mark.arithmetic
+
+# fmt: off
+KEYS = [
+    "version", "store", "url", "limits", "default", "always", "response", "headers", "limit", "name", "key",
+    "behavior", "warm_up", "period", "cold_factor", "mode", "trusted", "queue", "cost", "hosts",
+]
+WORDS = st.sampled_from([
+    "1", "true", "off", "none", "unlimited", "5/s", "5/minute;9/h", "10/second,burst", "reject", "warm_up",
+    "shadow", "draft-11", "legacy", "memory://", "ip", "header:x", "ip+route", "30s", "0s", "${A}",
+    "${B:-5/s}", "12:30", "010", "-1", ".nan", "/x", "/x/{id}", "GET,/x", "~x",
+])
+# fmt: on
+SCALARS = (
+    WORDS
+    | st.text(max_size=20)
+    | st.integers()
+    | st.floats()
+    | st.booleans()
+    | st.none()
+    | st.binary(max_size=3)
+)
+ROUTES = st.sampled_from(["/x", "GET /x/{id}", "POST,PUT /a/**", "/x/", "/<int:id>"]) | st.text(max_size=15)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=5), inner)
+    ),
+    max_leaves=8,
+)
+RULES = st.fixed_dictionaries(
+    {"limit": WORDS | VALUES},
+    optional=dict.fromkeys(
+        ("name", "key", "behavior", "warm_up", "mode", "trusted", "other"), SCALARS | VALUES
+    ),
+)
+FILES = st.fixed_dictionaries(
+    {},
+    optional={
+        "version": st.just(1) | VALUES,
+        "store": st.just("memory://") | VALUES,
+        "limits": st.dictionaries(ROUTES, RULES | VALUES, max_size=4) | VALUES,
+        "default": RULES | VALUES,
+        "always": st.lists(RULES | VALUES, max_size=3) | RULES | VALUES,
+        "response": st.fixed_dictionaries({"headers": WORDS | VALUES}) | VALUES,
+        "other": VALUES,
+    },
+)
+FRAMES = ["default: {}", "limits:\n  {}: 5/s", "default:\n  limit: 5/s\n  name: {}"]
+ENV = {"A": "5/s"}
+
+
+def check(source: Any) -> None:
+    """Load, and if it loads, let it match."""
+    problems: tuple[RuleProblem, ...] | None = None
+    try:
+        Matcher(load_rules(source, env=ENV))
+    except RuleFileError as error:
+        problems = error.problems
+    assert problems is None or all(problem.place and problem.message for problem in problems)
+    assert problems != ()
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=300)
+@given(FILES)
+def test_any_mapping_loads_or_is_refused(source: dict[str, Any]) -> None:
+    check(source)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text() | st.integers() | st.none(), VALUES))
+def test_any_keys_load_or_are_refused(source: dict[Any, Any]) -> None:
+    check(source)
+
+
+# fmt: off
+TOKENS = st.sampled_from([
+    "limits:\n", "default: ", "always:\n", "  /x: ", "  GET /y: ", "- ", "5/s", "5/minut", "\n", "  ",
+    "    limit: ", "&a ", "*a", "*", "<<: ", "!!str ", "!!python/object:x ", "{", "}", "[", "]", ",", ": ",
+    "? ", "|\n", ">\n", "'", '"', "#", "---\n", "...\n", "%YAML 1.2\n", "\t", "\0", "\x85", "\u2028", "é",
+    "${A}", "${", "~", "\r",
+])
+# fmt: on
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=400)
+@given(st.lists(TOKENS, max_size=25).map("".join) | st.text(max_size=60))
+def test_any_text_loads_or_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    check(path)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.text(max_size=30), st.sampled_from(FRAMES))
+def test_any_scalar_in_a_file_loads_or_is_refused(tmp_path: Path, text: str, frame: str) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_bytes(frame.format(text).encode("utf-8", "surrogatepass"))
+    check(path)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.binary(max_size=40))
+def test_any_bytes_load_or_are_refused(tmp_path: Path, raw: bytes) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_bytes(raw)
+    check(path)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{a: " * 50_000, "- " * 50_000, "? " * 50_000, "&a " * 1000])
+def test_deep_nesting_is_refused_without_deep_recursion(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text(text)
+    check(path)

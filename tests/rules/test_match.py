@@ -1,0 +1,263 @@
+"""Which limits count for which request."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratelimit_middleware.request import Kind
+from ratelimit_middleware.rules.load import load_rules
+from ratelimit_middleware.rules.match import Matcher
+from ratelimit_middleware.rules.model import RuleSet
+
+pytestmark = pytest.mark.arithmetic
+
+
+@dataclass
+class View:
+    """A request of a test."""
+
+    path: str
+    method: str = "GET"
+    kind: Kind = "http"
+    peer: str | None = None
+
+    def header(self, name: str) -> str | None:
+        return {"x-test": "1"}.get(name)
+
+
+def matcher(limits: dict[str, Any] | None = None, **more: Any) -> Matcher:
+    return Matcher(load_rules({"limits": limits or {}, **more}, env={}))
+
+
+def counted(matched: Matcher, path: str, method: str = "GET", kind: Kind = "http") -> list[str]:
+    """Names of the policies that count."""
+    return [limit.policy.name for limit, _ in matched.match(View(path, method, kind))]
+
+
+def test_every_rule_that_matches_counts_in_the_order_of_the_file() -> None:
+    rules = matcher({"/**": "9/s", "/items/{id}": "5/s", "/items/1": "3/s"}, always="1/s", default="2/s")
+    assert counted(rules, "/items/1") == ["always-1", "root", "items-id", "items-1"]
+
+
+def test_default_counts_where_nothing_else_does() -> None:
+    rules = matcher({"/items": "5/s"}, default="2/s")
+    assert counted(rules, "/items") == ["items"]
+    assert counted(rules, "/other") == ["default"]
+
+
+def test_a_shadow_rule_does_not_switch_default_off() -> None:
+    rules = matcher({"/items": {"limit": "5/s", "mode": "shadow"}}, default="2/s")
+    assert counted(rules, "/items") == ["items", "default"]
+
+
+def test_unlimited_takes_a_route_out_of_limits_and_default_but_not_out_of_always() -> None:
+    rules = matcher({"/health": "unlimited", "/**": "9/s"}, always="1/s", default="2/s")
+    assert counted(rules, "/health") == ["always-1"]
+    assert counted(rules, "/healthy") == ["always-1", "root"]
+
+
+def test_unlimited_for_one_method_leaves_the_others() -> None:
+    rules = matcher({"GET /x": "unlimited", "/x": "9/s"})
+    assert counted(rules, "/x") == []
+    assert counted(rules, "/x", "POST") == ["x"]
+
+
+def test_a_default_of_unlimited_counts_nothing() -> None:
+    assert counted(matcher({}, default="unlimited"), "/x") == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/../api/login", "/static//../api/login", "/static/./../api/login/", "//static/x", "/static/x/"],
+)
+def test_unlimited_holds_only_if_both_spellings_are(path: str) -> None:
+    rules = matcher({"/static/{file}": "unlimited", "/static/{a}/{b}/{c}": "unlimited"}, default="2/s")
+    assert counted(rules, path) == ["default"]
+
+
+def test_a_path_that_climbs_out_of_an_unlimited_tree_is_limited() -> None:
+    rules = matcher({"/static/**": "unlimited", "POST /login": "5/m"}, default="2/s")
+    assert counted(rules, "/static/css/site.css") == []
+    assert counted(rules, "/static/../login", "POST") == ["post-login"]
+    assert counted(rules, "/login/../static/x", "POST") == ["default"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/items/1",
+        "//items//1",
+        "/items/1/",
+        "/items/../items/1",
+        "/./items/1",
+        "/items/./1",
+        "/x/../items/1",
+        "/items/1\n",
+        "items/1",
+    ],
+)
+@pytest.mark.parametrize(
+    "template", ["/items/{id}", "/items/{id}/", "/items/{id:int}", "//items/{id}", "/items/1"]
+)
+def test_no_spelling_of_a_path_escapes_its_rule(template: str, path: str) -> None:
+    assert len(counted(matcher({template: "5/s"}), path)) == 1
+
+
+def test_a_limit_found_under_either_spelling_counts_once() -> None:
+    rules = matcher({"/a/**": "5/s", "/b": "3/s"})
+    assert counted(rules, "/a/../b") == ["a", "b"]
+    assert counted(rules, "/a//") == ["a"]
+
+
+def test_the_final_stars_take_the_rest_and_the_place_itself() -> None:
+    rules = matcher({"/api/**": "5/s"})
+    for path in ("/api", "/api/", "/api/x", "/api/x/y/z"):
+        assert counted(rules, path) == ["api"]
+    for path in ("/ap", "/apix", "/x/api", "/"):
+        assert counted(rules, path) == []
+
+
+def test_stars_at_the_root_match_every_path() -> None:
+    rules = matcher({"/**": "5/s"})
+    for path in ("/", "/a", "//", "/a/b", "*"):
+        assert counted(rules, path) == ["root"]
+
+
+def test_a_parameter_is_one_segment_that_is_not_empty() -> None:
+    rules = matcher({"/items/{id}": "5/s"})
+    assert counted(rules, "/items/") == []
+    assert counted(rules, "/items/a/b") == []
+    assert counted(rules, "/items/a b") == ["items-id"]
+
+
+@pytest.mark.parametrize(
+    ("template", "path", "fits"),
+    [
+        ("/{x:int}", "/12", True),
+        ("/{x:int}", "/١٢", True),  # Werkzeug converts these digits as well
+        ("/{x:int}", "/a12", False),
+        ("/{x:int}", "/-12", False),
+        ("/{x:float}", "/1.5", True),
+        ("/{x:float}", "/15", True),
+        ("/{x:float}", "/1.", False),
+        ("/{x:uuid}", "/123e4567-e89b-12d3-a456-426614174000", True),
+        ("/{x:uuid}", "/123e4567e89b12d3a456426614174000", True),
+        ("/{x:uuid}", "/123e4567", False),
+        ("/f/{x:path}", "/f/a/b", True),
+        ("/f/{x:path}", "/f/", True),
+        ("/f/{x:path}", "/g/a", False),
+    ],
+)
+def test_a_converter_takes_what_the_frameworks_take(template: str, path: str, fits: bool) -> None:
+    assert bool(counted(matcher({template: "5/s"}), path)) is fits
+
+
+def test_paths_are_case_sensitive() -> None:
+    assert counted(matcher({"/Items": "5/s"}), "/items") == []
+
+
+def test_a_rule_without_method_counts_all_methods_and_handshakes() -> None:
+    rules = matcher({"/x": "5/s"})
+    assert counted(rules, "/x", "BREW") == ["x"]
+    assert counted(rules, "/x", "GET", "websocket") == ["x"]
+
+
+def test_head_counts_as_get() -> None:
+    rules = matcher({"GET /x": "5/s", "HEAD /x": "3/s"})
+    assert counted(rules, "/x", "HEAD") == ["get-x", "head-x"]
+    assert counted(rules, "/x", "GET") == ["get-x"]
+
+
+def test_ws_stands_for_handshakes_alone() -> None:
+    rules = matcher({"WS /live/{room}": "5/s", "GET /live/{room}": "3/s"})
+    assert counted(rules, "/live/1", "GET", "websocket") == ["ws-live-room"]
+    assert counted(rules, "/live/1") == ["get-live-room"]
+    assert counted(rules, "/live/1", "WS") == []
+
+
+def test_each_limit_comes_with_the_pattern_that_matched() -> None:
+    rules = matcher({"GET /items/<int:id>": "5/s"}, always="9/s", default="1/s")
+    assert [route for _, route in rules.match(View("/items/1"))] == ["", "GET /items/{id:int}"]
+    assert [route for _, route in rules.match(View("/other"))] == ["", ""]
+
+
+def test_a_rule_that_is_switched_off_leaves_default_on() -> None:
+    rules = matcher({"/x": {"limit": "5/s", "mode": "none"}}, default="1/s")
+    assert counted(rules, "/x") == ["default"]
+
+
+def test_an_empty_rule_set_counts_nothing() -> None:
+    assert Matcher(RuleSet()).match(View("/x")) == ()
+
+
+def test_random_paths_do_not_grow_the_cache_without_end() -> None:
+    rules = matcher({"/{x}": "5/s"})
+    for number in range(10_000):
+        rules.match(View(f"/{number}"))
+    assert len(rules._cache) <= 4096
+    before = len(rules._cache)
+    assert counted(rules, "/" + "x" * 600) == ["x"]
+    assert counted(rules, "/x", "M" * 600) == ["x"]
+    assert len(rules._cache) == before
+
+
+def test_an_answer_is_the_same_from_the_cache() -> None:
+    rules = matcher({"/{x}": "5/s"}, default="1/s")
+    assert rules.match(View("/a")) is rules.match(View("/a"))
+
+
+def test_threads_may_ask_at_once() -> None:
+    rules = matcher({"/{x}": "5/s"})
+    wrong: list[int] = []
+
+    def ask(first: int) -> None:
+        wrong.extend(n for n in range(first, first + 5000) if counted(rules, f"/{n}") != ["x"])
+
+    threads = [threading.Thread(target=ask, args=(start,)) for start in (0, 2500, 5000)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_ten_thousand_rules_cost_a_path_about_what_one_costs() -> None:
+    """Counted in lines run, so the machine's speed does not matter."""
+
+    def lines_of(rules: Matcher) -> int:
+        lines = 0
+
+        def count(frame: Any, event: str, arg: Any) -> Any:
+            nonlocal lines
+            lines += event == "line"
+            return count
+
+        before = sys.gettrace()
+        sys.settrace(count)
+        try:
+            rules.match(View("/things7/12/x"))
+        finally:
+            sys.settrace(before)
+        return lines
+
+    one = matcher({"/things7/{id}/x": "5/s"})
+    many = matcher({f"/things{number}/{{id}}/x": "5/s" for number in range(10_000)})
+    assert lines_of(many) <= 1.5 * lines_of(one)
+
+
+SEGMENTS = st.sampled_from(["a", "b", "1", "", ".", ".."])
+
+
+@given(st.lists(SEGMENTS, min_size=1, max_size=7).map(lambda parts: "/" + "/".join(parts)))
+def test_every_path_is_matched_by_what_its_plain_spelling_is_matched_by(path: str) -> None:
+    from ratelimit_middleware.rules.route import fold
+
+    rules = matcher({"/a": "1/s", "/a/{x}": "2/s", "/{y:int}/b": "3/s", "/b/**": "4/s", "/": "5/s"})
+    assert set(counted(rules, fold(path))) <= set(counted(rules, path))
