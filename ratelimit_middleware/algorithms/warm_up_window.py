@@ -1,0 +1,261 @@
+"""WarmUpWindow: a sliding window whose limit warms up; `behavior: warm_up` in a rule file.
+
+The curve is Sentinel's (the interval between permits is linear in the cold that is left), with two
+changes: fractions are kept, and the limit's own period stands in the place of the second. All numbers
+are integers, cold in thousandths of a permit, so that a port can do the same steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from fractions import Fraction
+
+from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm, State, ceil_div, refused, scaled_count
+from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
+from ratelimit_middleware.clock import to_ns
+from ratelimit_middleware.decision import Decision
+from ratelimit_middleware.errors import InvalidLimitError
+
+__all__ = ["WarmUpWindow"]
+
+_MILLI = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUpWindow:
+    """`limit` permits in any `period` when warm, `limit / cold_factor` when cold.
+
+    Bound: in any half-open stretch of time as long as the period at most `limit` permits. While it warms
+    up a request passes only if the stretch that ends with it holds at most the threshold of the moment
+    (at least 1 permit).
+
+    It starts cold. At every border of a period (aligned to the epoch) the passes of the period before
+    take as many permits of cold away; a quiet period, one in which the window never held as many as
+    the cold limit, `max(1, floor(limit / cold_factor))`, puts `limit` permits of cold back. That a
+    window *held* them is asked, not that they passed between two borders: under random arrivals the hits
+    drift over the borders, and a saturated cold limit would be taken for a quiet one.
+
+    State: `(period_index, cold, passed, peak, used, log)`: the period that is counted, the cold left
+    (thousandths of a permit), permits passed in that period (booked in it, when they start later), the
+    most that the window held in it, and the window's own state.
+
+    Args:
+        limit: permits per period when warm, 1 to 10^9.
+        period: seconds, or a `timedelta`; above 0.
+        warm_up_period: seconds, or a `timedelta`; at least two periods. It takes about this long from
+            cold to warm under full load.
+        cold_factor: how much lower a cold limit is; above 1, at most 1000, kept as a fraction with a
+            denominator up to 1000.
+
+    Raises:
+        InvalidLimitError: a number out of its range.
+    """
+
+    limit: int
+    period: float | timedelta = field(compare=False)
+    warm_up_period: float | timedelta = field(compare=False)
+    cold_factor: float = 3
+    window: SlidingWindow = field(init=False, repr=False)
+    warm_up_ns: int = field(init=False, repr=False)
+    cold_limit: int = field(init=False, repr=False, compare=False)
+    full_cold: int = field(init=False, repr=False, compare=False)
+    _factor: tuple[int, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense; draw the curve."""
+        window = SlidingWindow(self.limit, self.period)
+        limit, period_ns = window.limit, window.period_ns
+        warm_up_ns = to_ns(self.warm_up_period, "warm_up_period")
+        if warm_up_ns < 2 * period_ns:
+            least = f"at least two periods of the limit ({2 * period_ns / 1e9:g} s)"
+            advice = "for a shorter warm-up write the limit per second"
+            raise InvalidLimitError("warm_up_period", self.warm_up_period, f"{least}; {advice}")
+        top, bottom = _fraction(self.cold_factor)
+        object.__setattr__(self, "limit", limit)
+        object.__setattr__(self, "window", window)
+        object.__setattr__(self, "warm_up_ns", warm_up_ns)
+        object.__setattr__(self, "_factor", (top, bottom))
+        object.__setattr__(self, "cold_limit", max(1, limit * bottom // top))
+        full_cold = 2 * _MILLI * limit * warm_up_ns * bottom // (period_ns * (top + bottom))
+        object.__setattr__(self, "full_cold", max(1, full_cold))
+
+    @property
+    def quota(self) -> int:
+        """The full limit."""
+        return self.limit
+
+    @property
+    def window_ns(self) -> int:
+        """The period."""
+        return self.window.period_ns
+
+    @property
+    def smallest_full_take(self) -> int:
+        """The cold limit."""
+        return self.cold_limit
+
+    def limit_at(self, cold: int) -> int:
+        """The threshold with this much cold left (thousandths of a permit), in permits per period."""
+        if not cold:
+            return self.limit
+        top, bottom = self._factor
+        warm = self.full_cold * bottom
+        return max(1, self.limit * warm // (warm + cold * (top - bottom)))
+
+    def start(self, now_ns: int) -> State:
+        """Fully cold, nothing used."""
+        return (now_ns // self.window.period_ns, self.full_cold, 0, 0, *self.window.start(now_ns))
+
+    def step(self, state: State, now_ns: int) -> State:
+        """Count the periods that have ended; drop the hits that are a period old."""
+        used, log = self.window.step(state[4:], now_ns)
+        index = now_ns // self.window.period_ns
+        if index <= state[0]:
+            return state if log is state[5] else (*state[:4], used, log)
+        return (index, self.cold_in(state, index), 0, 0, used, log)
+
+    def cold_in(self, state: State, index: int) -> int:
+        """The cold left in period number `index`, if nobody comes until then."""
+        counted: int = state[0]
+        cold: int = state[1]
+        if index <= counted:
+            return cold
+        quiet = self.limit * _MILLI
+        if state[3] < self.cold_limit:
+            cold = min(self.full_cold, cold + quiet)
+        cold = max(0, cold - state[2] * _MILLI)
+        return min(self.full_cold, cold + (index - counted - 1) * quiet)
+
+    def take(
+        self, state: State, now_ns: int, cost: int = 1, max_wait_ns: int | None = 0, from_ns: int = 0
+    ) -> tuple[Decision, State]:
+        """Book `cost` permits at the first moment the window has room; see `Algorithm.take`.
+
+        A booking ahead is decided with the threshold that its moment will have if nobody else comes.
+        `retry_after_ns` is None for a cost that this bucket, left alone, never lets through: a cold one
+        admits the cold limit at most, and only the traffic of others warms it up.
+        """
+        state = self.step(state, now_ns)
+        if from_ns <= now_ns:
+            decision, window = self.window.take_within(
+                self.limit_at(state[1]), state[4:], now_ns, cost, 0, now_ns
+            )
+            if decision.allowed:
+                return self._grant(decision, state, window, now_ns, cost)
+        decision, window = self._first(state, now_ns, cost, max(from_ns, now_ns))
+        if not decision.allowed:
+            return self._refuse(state, now_ns, None, None), state
+        if max_wait_ns is not None and decision.wait_ns > max_wait_ns:
+            next_ns = decision.wait_ns if cost == 1 and from_ns <= now_ns else None
+            return self._refuse(state, now_ns, decision.wait_ns - max_wait_ns, next_ns), state
+        return self._grant(decision, state, window, now_ns, cost)
+
+    def _first(self, state: State, now_ns: int, cost: int, from_ns: int) -> tuple[Decision, State]:
+        """The booking at the first moment from `from_ns` on, if nobody else comes.
+
+        The limit may rise at the next border, when this period's passes are taken out of the cold. After
+        that it only falls, so that the moment found under a limit is the earliest to look at next.
+        """
+        period_ns = self.window.period_ns
+        index = first = max(state[0], from_ns // period_ns)
+        while True:
+            limit = self.limit_at(self.cold_in(state, index))
+            decision, window = self.window.take_within(limit, state[4:], now_ns, cost, None, from_ns)
+            reached = decision.at_ns // period_ns
+            if index > first and not decision.allowed:
+                return decision, window
+            if decision.allowed and reached <= index:
+                return decision, window
+            index = index + 1 if index == first else reached
+            from_ns = max(from_ns, index * period_ns)
+
+    def _grant(
+        self, decision: Decision, state: State, window: State, now_ns: int, cost: int
+    ) -> tuple[Decision, State]:
+        index, cold, passed, peak = state[:4]
+        used = window[0]
+        state = (index, cold, passed + cost, used if used > peak else peak, *window)
+        if not decision.remaining:
+            decision = decision._replace(reset_after_ns=self._next_ns(state, now_ns))
+        return decision, state
+
+    def _refuse(self, state: State, now_ns: int, retry_after_ns: int | None, next_ns: int | None) -> Decision:
+        """A refusal; `next_ns` is the wait for the next single permit if it is known."""
+        remaining = max(0, self.limit_at(state[1]) - state[4])
+        if remaining:
+            reset_ns = max(0, self.window.forget_at_ns(state[4:]) - now_ns)
+        else:
+            reset_ns = self._next_ns(state, now_ns) if next_ns is None else next_ns
+        return refused(now_ns, retry_after_ns, self.limit, remaining, reset_ns)
+
+    def _next_ns(self, state: State, now_ns: int) -> int:
+        """The wait for the next single permit."""
+        return self._first(state, now_ns, 1, now_ns)[0].wait_ns
+
+    def charge(self, state: State, now_ns: int, cost: int) -> State:
+        """Take `cost` permits without asking; the debt ends at one limit beyond the limit."""
+        index, cold, passed, peak, before, log = self.step(state, now_ns)
+        used, log = self.window.charge((before, log), now_ns, cost)
+        return (index, cold, passed + used - before, max(peak, used), used, log)
+
+    def give_back(self, state: State, now_ns: int, cost: int, at_ns: int) -> State:
+        """Take a booking out of the window and out of this period's passes; cold it took stays away."""
+        index, cold, passed, peak, before, log = self.step(state, now_ns)
+        used, log = self.window.give_back((before, log), now_ns, cost, at_ns)
+        back = before - used if at_ns // self.window.period_ns >= index else 0
+        return (index, cold, max(0, passed - back), max(0, peak - back), used, log)
+
+    def peek(self, state: State, now_ns: int, cost: int = 1) -> Decision:
+        """What a request would hear now."""
+        return self.take(state, now_ns, cost)[0]
+
+    def scaled(self, factor: float) -> WarmUpWindow:
+        """The limit times `factor`."""
+        return replace(self, limit=scaled_count(self.limit, factor))
+
+    def adopt(self, state: State, now_ns: int, old: Algorithm, mode: AdoptMode) -> State:
+        """Carry over the window's hits, and how cold it is (as a share, rounded to colder).
+
+        Passes of the running period count on only if the periods are equal.
+        """
+        if not isinstance(old, WarmUpWindow) or mode == "reset":
+            return (*self.start(now_ns)[:4], *self.window.adopt(state, now_ns, old, mode))
+        index, cold, passed, peak, used, log = state
+        if self.window.period_ns != old.window.period_ns:
+            now_index = now_ns // old.window.period_ns
+            index, cold, passed, peak = now_ns // self.window.period_ns, old.cold_in(state, now_index), 0, 0
+        cold = ceil_div(cold * self.full_cold, old.full_cold)
+        if mode == "scale":
+            passed, peak = passed * self.limit // old.limit, peak * self.limit // old.limit
+        window = self.window.adopt((used, log), now_ns, old.window, mode)
+        return (index, cold, passed, peak, *window)
+
+    def used(self, state: State, now_ns: int) -> int:
+        """Permits in the log that are younger than a period."""
+        return self.window.used(state[4:], now_ns)
+
+    def forget_at_ns(self, state: State) -> int:
+        """The moment the window is empty and, left alone, fully cold again."""
+        empty_ns = self.window.forget_at_ns(state[4:])
+        index: int = state[0] + 1
+        missing = self.full_cold - self.cold_in(state, index)
+        if not missing:
+            return empty_ns
+        quiet = ceil_div(missing, self.limit * _MILLI)
+        return max(empty_ns, (index + quiet) * self.window.period_ns)
+
+
+def _fraction(cold_factor: float) -> tuple[int, int]:
+    """The cold factor as numerator and denominator.
+
+    Raises:
+        InvalidLimitError: it is not a number above 1 and at most 1000.
+    """
+    number = isinstance(cold_factor, (int, float)) and not isinstance(cold_factor, bool)
+    if not (number and 1 < cold_factor <= 1000):
+        raise InvalidLimitError("cold_factor", cold_factor, "a number above 1, at most 1000")
+    fraction = Fraction(cold_factor).limit_denominator(1000)
+    if fraction <= 1:
+        raise InvalidLimitError("cold_factor", cold_factor, "a number above 1 by at least a thousandth")
+    return fraction.numerator, fraction.denominator
