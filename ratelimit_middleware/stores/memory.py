@@ -46,7 +46,8 @@ class MemoryStore:
     ) -> None:
         self._max_keys = positive_int("max_keys", max_keys)
         self._keep_state: AdoptMode = keep_state
-        self._now_ns = steady(clock or SystemClock())
+        # The system's clock is steady already.
+        self._now_ns = steady(clock) if clock else SystemClock().now_ns
         self._lock = threading.Lock()
         # An entry remembers the numbers that wrote it, so that a reload adopts it when it is next used.
         self._entries: dict[str, tuple[Algorithm, State]] = {}
@@ -61,21 +62,27 @@ class MemoryStore:
             self._calls += 1
             if not self._calls % _SWEEP_EVERY:
                 self._sweep(now_ns, _SWEEP_KEYS)
-            keys = [self._key(check, now_ns) for check in checks]
             if len(checks) == 1:
-                return [self._take_one(keys[0], checks[0], now_ns)]
+                return [self._take_one(checks[0], now_ns)]
+            keys = [self._key(check, now_ns) for check in checks]
             taken = take_together(checks, keys, self._state, now_ns)
             for key, algorithm, state in taken.states:
                 self._entries[key] = (algorithm, state)
             return taken.decisions
 
-    def _take_one(self, key: str, check: Check, now_ns: int) -> Decision:
+    def _take_one(self, check: Check, now_ns: int) -> Decision:
         """The common case of `take`, without the search for a common start time."""
-        algorithm = check.algorithm
-        max_wait_ns = 0 if check.shadow else check.max_wait_ns
-        decision, state = algorithm.take(self._state(key, check, now_ns), now_ns, check.cost, max_wait_ns)
-        if decision.allowed or key in self._entries:
-            self._entries[key] = (algorithm, state)
+        key, algorithm, _, cost, max_wait_ns, shadow = check
+        entry = self._entries.get(key)
+        if entry is not None and entry[0] is algorithm:
+            state = entry[1]
+        else:
+            key = self._key(check, now_ns)
+            entry = self._entries.get(key)
+            state = self._state(key, check, now_ns)
+        decision, new = algorithm.take(state, now_ns, cost, 0 if shadow else max_wait_ns)
+        if decision.allowed or entry is not None:
+            self._entries[key] = (algorithm, new)
         return decision
 
     def charge(self, check: Check) -> None:
