@@ -82,7 +82,8 @@ class Algorithm(Protocol):
         """Undo a booking of `cost` permits for `at_ns` that was not used.
 
         Touches only that booking: nothing changes if it has left the window or if others stand behind
-        it that cannot move. Never mints.
+        it that cannot move. Never mints. `cost` and `at_ns` are those of the booking, made in this
+        algorithm's numbers.
         """
 
     def peek(self, state: State, now_ns: int, cost: int = 1) -> Decision:
