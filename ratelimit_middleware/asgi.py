@@ -6,12 +6,14 @@ import asyncio
 from functools import lru_cache
 
 from ratelimit_middleware._types import ASGIApp, Message, Receive, Scope, Send
+from ratelimit_middleware.answers import TOLD, Answers, Told, is_tighter
 from ratelimit_middleware.build import RulesSource, build_registry
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock
-from ratelimit_middleware.faults import FaultLog
+from ratelimit_middleware.decision import Verdict
+from ratelimit_middleware.faults import LIMITER_FAILED, RESPONDER_FAILED, FaultLog
 from ratelimit_middleware.headers import Field
 from ratelimit_middleware.request import AsgiView
-from ratelimit_middleware.responses import Refusal, answer, unavailable
+from ratelimit_middleware.responses import Refusal
 from ratelimit_middleware.stores.base import AsyncStore, Store
 
 __all__ = ["RateLimitMiddleware"]
@@ -47,7 +49,8 @@ class RateLimitMiddleware:
     ) -> None:
         self._app = app
         self._registry = build_registry(rules, store=store, clock=clock)
-        self._faults = FaultLog(clock=clock)
+        self._faults = FaultLog(LIMITER_FAILED, clock=clock)
+        self._answers = Answers(self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -57,23 +60,42 @@ class RateLimitMiddleware:
         view = AsgiView(scope)
         try:
             verdict = await self._registry.admit_async(view)
-            reply = answer(view, verdict, self._registry.ruleset.headers)
+            reply = self._answers.answer(view, verdict)
         except Exception as error:  # noqa: BLE001 - a limiter that fails must not let requests through
             self._faults.report(error)
-            reply = unavailable(view)
+            reply = self._answers.unavailable(view)
+        outer: Told | None = scope.get(TOLD)
         if isinstance(reply, Refusal):
+            if outer:
+                outer.fields.clear()
             await _refuse(scope, receive, send, reply)
             return
         if verdict.wait_ns:
             await asyncio.sleep(verdict.wait_ns / NS_PER_SECOND)
-        await self._app(scope, receive, _adding(reply, send))
+        try:
+            await self._app(scope, receive, _telling(scope, outer, verdict, reply, send))
+        finally:
+            if not outer:
+                scope.pop(TOLD, None)  # an app may be tried with a scope that was used before
 
 
-def _adding(fields: list[Field], send: Send) -> Send:
-    """A `send` that adds `fields` to a copy of the start message and hands all others on as they are."""
+def _telling(scope: Scope, outer: Told | None, verdict: Verdict, fields: list[Field], send: Send) -> Send:
+    """A `send` that adds the fields, once, however many instances of the middleware are nested."""
     if not fields:
         return send
     extra = _wire(fields)
+    if outer and not is_tighter(verdict, outer.verdict):
+        return send
+    if outer:
+        outer.fields[:] = extra
+        scope[TOLD] = Told(verdict, outer.fields)
+        return send
+    scope[TOLD] = Told(verdict, extra)
+    return _adding(extra, send)
+
+
+def _adding(extra: list[tuple[bytes, bytes]], send: Send) -> Send:
+    """A `send` that adds to a copy of the start message and hands all others on as they are."""
 
     async def send_with_fields(message: Message) -> None:
         if message["type"] in _STARTS:

@@ -7,6 +7,7 @@ from os import PathLike
 from typing import Any, TypeAlias
 
 from ratelimit_middleware.clock import Clock
+from ratelimit_middleware.errors import RuleFileError, RuleProblem
 from ratelimit_middleware.registry import LimiterRegistry
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.model import RuleSet
@@ -19,7 +20,11 @@ RulesSource: TypeAlias = "str | PathLike[str] | Mapping[str, Any] | RuleSet"
 
 
 def build_registry(
-    rules: RulesSource, *, store: Store | AsyncStore | None = None, clock: Clock | None = None
+    rules: RulesSource,
+    *,
+    store: Store | AsyncStore | None = None,
+    clock: Clock | None = None,
+    awaits: bool = True,
 ) -> LimiterRegistry:
     """Load the rules, open the store they name and join them.
 
@@ -27,10 +32,29 @@ def build_registry(
         rules: the path of a rule file, a dict of the same shape, or a `RuleSet`.
         store: use this store instead of the one the rules name.
         clock: where the store's time comes from; only for a store that is opened here.
+        awaits: whether requests are decided on an event loop, so that async functions can be asked.
 
     Raises:
-        RuleFileError: the rules have mistakes; nothing was built.
+        RuleFileError: the rules have mistakes, or name an async function where nothing can be awaited;
+            nothing was built.
         StoreError: the store cannot be opened.
     """
     ruleset = load_rules(rules)
+    if not awaits:
+        _refuse_async(ruleset)
     return LimiterRegistry(ruleset, store or open_store(ruleset.store_url, clock))
+
+
+def _refuse_async(ruleset: RuleSet) -> None:
+    problems = [
+        RuleProblem(
+            ruleset.source,
+            f"the rule `{rule.name}` asks the async function `{asked.name}`, which WSGI cannot await:"
+            " name a plain function",
+        )
+        for rule in ruleset.rules
+        for limit in rule.limits
+        for asked in limit.awaited()
+    ]
+    if problems:
+        raise RuleFileError(problems)

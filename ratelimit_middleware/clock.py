@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ratelimit_middleware.errors import InvalidLimitError
 
-__all__ = ["NS_PER_SECOND", "Clock", "ManualClock", "SystemClock", "steady", "to_ns"]
+__all__ = ["NS_PER_SECOND", "Clock", "ManualClock", "SystemClock", "WaitingClock", "steady", "to_ns"]
 
 NS_PER_SECOND = 1_000_000_000
 
@@ -43,17 +43,42 @@ class Clock(Protocol):
         """The present moment, never earlier than the last one told."""
 
 
+class WaitingClock(Clock, Protocol):
+    """A clock that can also wait for a moment to come."""
+
+    def sleep(self, seconds: float) -> None:
+        """Return when `seconds` have passed."""
+
+    async def sleep_async(self, seconds: float) -> None:
+        """Return when `seconds` have passed; others run meanwhile."""
+
+
 class SystemClock:
-    """The wall time at construction, carried forward by the monotonic clock."""
+    """The wall time at construction, carried forward by the monotonic clock.
 
-    __slots__ = ("_offset_ns",)
+    Args:
+        offset_ns: wall time minus monotonic time as another clock of this boot has read it, so that both
+            tell the same time; read here if None.
+    """
 
-    def __init__(self) -> None:
-        self._offset_ns = time.time_ns() - time.monotonic_ns()
+    __slots__ = ("offset_ns",)
+
+    def __init__(self, offset_ns: int | None = None) -> None:
+        self.offset_ns = time.time_ns() - time.monotonic_ns() if offset_ns is None else offset_ns
 
     def now_ns(self) -> int:
         """Nanoseconds since the epoch; a step of the wall clock does not show."""
-        return time.monotonic_ns() + self._offset_ns
+        return time.monotonic_ns() + self.offset_ns
+
+    def sleep(self, seconds: float) -> None:
+        """Block this thread for `seconds`."""
+        time.sleep(seconds)
+
+    async def sleep_async(self, seconds: float) -> None:
+        """Let the other tasks of this event loop run for `seconds`."""
+        import asyncio  # costs a third of the package's import time, and only waiting tasks need it
+
+        await asyncio.sleep(seconds)
 
 
 class ManualClock:
@@ -79,6 +104,17 @@ class ManualClock:
             InvalidLimitError: negative or not finite.
         """
         self._now_ns += to_ns(seconds, "seconds")
+
+    def sleep(self, seconds: float) -> None:
+        """Move forward by `seconds` instead of waiting."""
+        self.advance(seconds)
+
+    async def sleep_async(self, seconds: float) -> None:
+        """Move forward by `seconds` instead of waiting; the other tasks run once."""
+        import asyncio
+
+        self.advance(seconds)
+        await asyncio.sleep(0)
 
     def set_ns(self, now_ns: int) -> None:
         """Stand at `now_ns`, earlier or later: this is how a test steps a clock back."""

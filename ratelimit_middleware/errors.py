@@ -1,11 +1,13 @@
 """The exception tree.
 
     RateLimitError
-    ├── InvalidLimitError (ValueError)   numbers that make no sense together
-    ├── RuleFileError     (ValueError)   one or more mistakes in a rule file
-    └── StoreError        (RuntimeError) a store cannot answer
+    ├── InvalidLimitError  (ValueError)   numbers that make no sense together
+    ├── NeverAdmittedError (ValueError)   more permits wanted than a bucket ever holds
+    ├── RuleFileError      (ValueError)   one or more mistakes in a rule file
+    └── StoreError         (RuntimeError) a store cannot answer
 
-A refusal is not an exception: it is a value (`Decision`, `Verdict`).
+A refusal that waiting would turn into an admission is not an exception: it is a value (`Decision`,
+`Verdict`).
 """
 
 from __future__ import annotations
@@ -13,7 +15,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["InvalidLimitError", "RateLimitError", "RuleFileError", "RuleProblem", "StoreError"]
+__all__ = [
+    "InvalidLimitError",
+    "NeverAdmittedError",
+    "RateLimitError",
+    "RuleFileError",
+    "RuleProblem",
+    "StoreError",
+]
 
 
 class RateLimitError(Exception):
@@ -34,6 +43,20 @@ class InvalidLimitError(RateLimitError, ValueError):
         self.what = what
         self.value = value
         self.expected = expected
+
+
+class NeverAdmittedError(RateLimitError, ValueError):
+    """Raised by `Limiter.acquire` when no waiting helps: the bucket never holds so many permits.
+
+    Args:
+        wanted: permits asked for.
+        limit: what the limit grants per window.
+    """
+
+    def __init__(self, wanted: int, limit: int) -> None:
+        super().__init__(f"{wanted} permits are never admitted together: the limit is {limit}")
+        self.wanted = wanted
+        self.limit = limit
 
 
 class StoreError(RateLimitError, RuntimeError):

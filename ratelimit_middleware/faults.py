@@ -6,7 +6,10 @@ import logging
 
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock, SystemClock
 
-__all__ = ["FaultLog"]
+__all__ = ["LIMITER_FAILED", "RESPONDER_FAILED", "FaultLog"]
+
+LIMITER_FAILED = "limits cannot be checked, requests are answered with 503"
+RESPONDER_FAILED = "an own responder failed, the built-in refusal is sent in its place"
 
 _logger = logging.getLogger("ratelimit_middleware")
 
@@ -15,13 +18,15 @@ class FaultLog:
     """Reports failures at ERROR with their traceback, at most once in `quiet_s` seconds.
 
     Args:
+        what: what has failed and what is done about it, as a sentence of the log line.
         quiet_s: seconds between two lines.
         clock: tells the time; the system's by default.
     """
 
-    __slots__ = ("_clock", "_next_ns", "_quiet_ns", "_unsaid")
+    __slots__ = ("_clock", "_next_ns", "_quiet_ns", "_unsaid", "_what")
 
-    def __init__(self, quiet_s: int = 10, clock: Clock | None = None) -> None:
+    def __init__(self, what: str, *, quiet_s: int = 10, clock: Clock | None = None) -> None:
+        self._what = what
         self._clock = clock or SystemClock()
         self._quiet_ns = quiet_s * NS_PER_SECOND
         self._next_ns = 0
@@ -35,9 +40,4 @@ class FaultLog:
             return
         self._next_ns = now_ns + self._quiet_ns
         unsaid, self._unsaid = self._unsaid, 0
-        _logger.error(
-            "limits cannot be checked, requests are answered with 503 (%d more since the last line): %s",
-            unsaid,
-            error,
-            exc_info=error,
-        )
+        _logger.error("%s (%d more since the last line): %s", self._what, unsaid, error, exc_info=error)

@@ -1,7 +1,8 @@
 """The RateLimit fields and `Retry-After`: a verdict in the words of HTTP, one function per generation.
 
-`draft-11` is draft-ietf-httpapi-ratelimit-headers-11 (the syntax stands since -08), `legacy` the
-`X-RateLimit-*` family with its reset as epoch seconds. Field values are RFC 9651 structured fields.
+`draft-11`, `draft-7` and `draft-6` are versions of draft-ietf-httpapi-ratelimit-headers (the syntax of -11
+stands since -08); `legacy` is the `X-RateLimit-*` family with its reset as epoch seconds, `legacy-seconds`
+the same with the seconds left. The field values of the drafts are RFC 9651 structured fields.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ from typing import TypeAlias
 from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.decision import Decision, Outcome, Policy, Verdict
 
-__all__ = ["Field", "draft_11", "legacy", "rate_limit_fields", "retry_after_s"]
+__all__ = [
+    "Field",
+    "draft_6",
+    "draft_7",
+    "draft_11",
+    "field_names",
+    "legacy",
+    "legacy_seconds",
+    "rate_limit_fields",
+    "retry_after_s",
+]
 
 Field: TypeAlias = tuple[str, str]
 
@@ -28,10 +39,10 @@ def rate_limit_fields(verdict: Verdict, styles: Sequence[str]) -> list[Field]:
 
     Args:
         verdict: the answer to the request.
-        styles: the generations to send, `draft-11` and `legacy`.
+        styles: the generations to send; those that share a field must write it alike.
 
     Returns:
-        Name and value pairs; none when no limit was checked.
+        Name and value pairs, each name once; none when no limit was checked.
 
     Raises:
         KeyError: a style that does not exist (rules are checked when they are loaded).
@@ -40,7 +51,22 @@ def rate_limit_fields(verdict: Verdict, styles: Sequence[str]) -> list[Field]:
         return []
     if len(styles) == 1:
         return _WRITERS[styles[0]](verdict.outcomes, verdict.binding)
-    return [field for style in styles for field in _WRITERS[style](verdict.outcomes, verdict.binding)]
+    fields: dict[str, str] = {}
+    for style in styles:
+        fields.update(_WRITERS[style](verdict.outcomes, verdict.binding))
+    return list(fields.items())
+
+
+def field_names(styles: Sequence[str]) -> list[str]:
+    """The names of the fields that the generations send.
+
+    Raises:
+        KeyError: a style that does not exist.
+    """
+    policy = Policy("any", 1, NS_PER_SECOND, "1/second")
+    outcome = Outcome(policy, Decision(True, 0, 0, None, 1, 1, 0))  # noqa: FBT003 - fields in order
+    verdict = Verdict(True, 0, None, (outcome,), outcome, ())  # noqa: FBT003
+    return [name for name, _ in rate_limit_fields(verdict, styles)]
 
 
 def retry_after_s(verdict: Verdict) -> int | None:
@@ -59,20 +85,63 @@ def draft_11(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
     ]
 
 
-def legacy(_: Sequence[Outcome], binding: Outcome) -> list[Field]:
-    """`X-RateLimit-Limit`, `-Remaining` and `-Reset` (epoch seconds, rounded up) of the binding limit."""
-    decision = binding.decision
-    reset_ns = decision.at_ns + _effective_window_ns(decision)
+def draft_7(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
+    """`RateLimit-Policy` with every limit that was checked, `RateLimit` with three numbers, all unnamed."""
+    limit, remaining, reset_s = _numbers(binding)
     return [
-        ("X-RateLimit-Limit", str(_integer(binding.policy.quota))),
-        ("X-RateLimit-Remaining", str(_integer(decision.remaining))),
-        ("X-RateLimit-Reset", str(_seconds_up(reset_ns))),
+        _unnamed_policies(outcomes),
+        ("RateLimit", f"limit={limit}, remaining={remaining}, reset={reset_s}"),
     ]
 
 
+def draft_6(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
+    """`RateLimit-Policy` as in draft 7, and one field for each number; the reset is in seconds left."""
+    return [_unnamed_policies(outcomes), *_three_fields("RateLimit", _numbers(binding))]
+
+
+def legacy(_: Sequence[Outcome], binding: Outcome) -> list[Field]:
+    """`X-RateLimit-Limit`, `-Remaining` and `-Reset` (epoch seconds, rounded up) of the binding limit."""
+    limit, remaining, _reset_s = _numbers(binding)
+    reset_ns = binding.decision.at_ns + _effective_window_ns(binding.decision)
+    return _three_fields("X-RateLimit", (limit, remaining, _seconds_up(reset_ns)))
+
+
+def legacy_seconds(_: Sequence[Outcome], binding: Outcome) -> list[Field]:
+    """The fields of `legacy`, the reset in seconds left."""
+    return _three_fields("X-RateLimit", _numbers(binding))
+
+
 _WRITERS: Mapping[str, Callable[[Sequence[Outcome], Outcome], list[Field]]] = MappingProxyType(
-    {"draft-11": draft_11, "legacy": legacy}
+    {
+        "draft-11": draft_11,
+        "draft-7": draft_7,
+        "draft-6": draft_6,
+        "legacy": legacy,
+        "legacy-seconds": legacy_seconds,
+    }
 )
+
+
+def _numbers(binding: Outcome) -> tuple[int, int, int]:
+    """Quota, permits left and seconds left of the binding limit, as they are written."""
+    policy, decision = binding
+    window_s = _seconds_up(_effective_window_ns(decision))
+    return _integer(policy.quota), _integer(decision.remaining), window_s
+
+
+def _three_fields(prefix: str, numbers: tuple[int, int, int]) -> list[Field]:
+    limit, remaining, reset = numbers
+    return [
+        (f"{prefix}-Limit", str(limit)),
+        (f"{prefix}-Remaining", str(remaining)),
+        (f"{prefix}-Reset", str(reset)),
+    ]
+
+
+def _unnamed_policies(outcomes: Sequence[Outcome]) -> Field:
+    """`RateLimit-Policy` as the drafts up to 7 write it: `100;w=60`."""
+    members = [f"{_integer(policy.quota)};w={_seconds_up(policy.window_ns)}" for policy, _ in outcomes]
+    return "RateLimit-Policy", ", ".join(members)
 
 
 def _effective_window_ns(decision: Decision) -> int:

@@ -7,18 +7,38 @@ share a key by accident; parts are bounded in length, and what may be secret is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Literal, TypeAlias
 from urllib.parse import quote
 
-from ratelimit_middleware.request import RequestView
+from ratelimit_middleware.request import Asked, RequestView, fold
 
-__all__ = ["REGISTERED_METHODS", "KeyKind", "KeyPart", "bucket_key", "client_address", "overflow_key"]
+__all__ = [
+    "CLIENT_WRITTEN",
+    "REGISTERED_METHODS",
+    "KeyBuilder",
+    "KeyKind",
+    "KeyPart",
+    "Missing",
+    "bucket_key",
+    "client_address",
+    "key_builder",
+    "overflow_key",
+    "part_value",
+]
 
-KeyKind: TypeAlias = Literal["ip", "global", "route", "method", "header"]
+KeyKind: TypeAlias = Literal[
+    "ip", "user", "global", "route", "path", "method", "host", "header", "cookie", "query", "python"
+]
+Missing: TypeAlias = Literal["ip", "skip", "deny"]
+KeyBuilder: TypeAlias = Callable[[RequestView, str], "str | None"]
+"""From a request and its route to the key of a bucket; None when a part is missing."""
+
+CLIENT_WRITTEN: frozenset[KeyKind] = frozenset({"header", "cookie", "query", "host"})
+"""Parts that a client may change at will to get a fresh bucket."""
 
 REGISTERED_METHODS = frozenset(
     "GET HEAD POST PUT PATCH DELETE OPTIONS TRACE CONNECT QUERY ACL BASELINE-CONTROL BIND CHECKIN"
@@ -39,24 +59,71 @@ class KeyPart:
 
     Attributes:
         kind: where the value comes from.
-        name: the header's lower-case name for `header`, else empty.
+        name: of the header (lower case), cookie or query parameter, or `MODULE:FUNCTION`; else empty.
+        asked: the function, for `python`.
+        any_case: paths that differ in case only are one, for `path`.
     """
 
     kind: KeyKind
     name: str = ""
+    asked: Asked | None = field(default=None, compare=False, repr=False)
+    any_case: bool = field(default=False, repr=False)
 
 
-def bucket_key(limit_id: str, parts: Sequence[KeyPart], view: RequestView, route: str) -> str:
-    """The key of the bucket that a request falls into.
+def key_builder(limit_id: str, parts: Sequence[KeyPart], missing: Missing = "ip") -> KeyBuilder:
+    """What gives the key of the bucket that a request falls into, made once for a limit.
 
     Args:
         limit_id: unique id of the limit.
         parts: the limit's key.
+        missing: `ip` puts the address in the place of a value that a request does not have.
+    """
+    prefix = f"{_escaped(limit_id)}|"
+
+    def of_address(view: RequestView, route: str) -> str:  # noqa: ARG001 - one shape for all keys
+        return prefix + client_address(view.peer)
+
+    def of_parts(view: RequestView, route: str) -> str | None:
+        texts = []
+        for part in parts:
+            value = part_value(part, view, route)
+            if value is not None:
+                texts.append(_WRITTEN[part.kind](value))
+            elif missing == "ip":
+                texts.append(f"!{client_address(view.peer)}")
+            else:
+                return None
+        return prefix + "|".join(texts)
+
+    return of_address if tuple(parts) == (KeyPart("ip"),) else of_parts
+
+
+def bucket_key(limit_id: str, parts: Sequence[KeyPart], view: RequestView, route: str) -> str:
+    """The key of one request's bucket; see `key_builder`."""
+    key = key_builder(limit_id, parts)(view, route)
+    assert key is not None  # noqa: S101 - the address takes the place of what is missing
+    return key
+
+
+def part_value(part: KeyPart, view: RequestView, route: str) -> str | None:
+    """The plain value of a part; None when the request does not have it.
+
+    Args:
+        part: which part.
         view: the request.
         route: pattern of the route that matched, empty where none did.
+
+    Raises:
+        TypeError: a function of the app gave neither a text nor None.
     """
-    values = [_VALUES[part.kind](part, view, route) for part in parts]
-    return "|".join((_escaped(limit_id), *values))
+    if part.kind == "route":
+        return route
+    if part.kind == "python":
+        return _said(part, view)
+    if part.kind == "path":
+        return _path(part, view)
+    named = _NAMED.get(part.kind)
+    return named(view, part.name) if named else _PLAIN[part.kind](view)
 
 
 def overflow_key(limit_id: str) -> str:
@@ -82,37 +149,42 @@ def client_address(peer: str | None) -> str:
     return str(address)
 
 
-def _ip(part: KeyPart, view: RequestView, route: str) -> str:  # noqa: ARG001 - one shape for all parts
-    return client_address(view.peer)
-
-
-def _global(part: KeyPart, view: RequestView, route: str) -> str:  # noqa: ARG001
-    return "*global"
-
-
-def _route(part: KeyPart, view: RequestView, route: str) -> str:  # noqa: ARG001
-    return _escaped(route)
-
-
-def _method(part: KeyPart, view: RequestView, route: str) -> str:  # noqa: ARG001
+def _method(view: RequestView) -> str:
     """The method; made-up ones share a value, or a client could make buckets of them."""
     if view.kind == "websocket":
         return "WS"
     return view.method if view.method in REGISTERED_METHODS else "*other"
 
 
-def _header(part: KeyPart, view: RequestView, route: str) -> str:
-    """The hashed value; a client that leaves the header out counts by its address."""
-    value = view.header(part.name)
-    return f"!{_ip(part, view, route)}" if value is None else f"#{_digest(value)}"
+def _path(part: KeyPart, view: RequestView) -> str:
+    """The plain path, or a client could make buckets of its spellings."""
+    path = fold(view.path)
+    return path.lower() if part.any_case else path
 
 
-_VALUES: dict[KeyKind, Callable[[KeyPart, RequestView, str], str]] = {
-    "ip": _ip,
-    "global": _global,
-    "route": _route,
+def _said(part: KeyPart, view: RequestView) -> str | None:
+    """What a function of the app says."""
+    value = part.asked(view) if part.asked else None
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{part.name} gave {type(value).__name__} for a key: expected a text or None")
+    return value
+
+
+def _everyone(view: RequestView) -> str:  # noqa: ARG001 - one shape for all parts
+    return "*global"
+
+
+_PLAIN: dict[KeyKind, Callable[[RequestView], str | None]] = {
+    "ip": lambda view: client_address(view.peer),
+    "user": lambda view: view.user,
+    "global": _everyone,
     "method": _method,
-    "header": _header,
+    "host": lambda view: view.host,
+}
+_NAMED: dict[KeyKind, Callable[[RequestView, str], str | None]] = {
+    "header": lambda view, name: view.header(name),
+    "cookie": lambda view, name: view.cookie(name),
+    "query": lambda view, name: view.query(name),
 }
 
 
@@ -125,3 +197,23 @@ def _escaped(text: str) -> str:
 
 def _digest(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _hashed(value: str) -> str:
+    return f"#{_digest(value)}"
+
+
+_WRITTEN: dict[KeyKind, Callable[[str], str]] = {
+    "ip": str,
+    "global": str,
+    "method": str,
+    "user": _escaped,
+    "route": _escaped,
+    "path": _escaped,
+    "host": _escaped,
+    "header": _hashed,
+    "cookie": _hashed,
+    "query": _hashed,
+    "python": _hashed,
+}
+"""How a value stands in a key: as it is, escaped, or hashed where it may be a secret."""

@@ -10,9 +10,8 @@ from math import inf
 
 from ratelimit_middleware.decision import Decision, Outcome, Verdict
 from ratelimit_middleware.errors import StoreError
-from ratelimit_middleware.identity import bucket_key, overflow_key
 from ratelimit_middleware.request import RequestView
-from ratelimit_middleware.rules.match import Matcher
+from ratelimit_middleware.rules.match import Counted, Matcher
 from ratelimit_middleware.rules.model import Limit, RuleSet
 from ratelimit_middleware.stores.base import AsyncStore, Check, Store
 
@@ -21,27 +20,43 @@ __all__ = ["LimiterRegistry", "settle"]
 _UNLIMITED = Verdict(True, 0, None, (), None, ())  # noqa: FBT003 - fields in order
 
 
+class _DeniedError(Exception):
+    """Raised inside this module for a request that lacks a part of a key which it must have."""
+
+    def __init__(self, limit: Limit) -> None:
+        super().__init__(limit.policy.name)
+        self.limit = limit
+
+
 class LimiterRegistry:
     """The heart: turns a request view into checks, asks the store once, turns decisions into a verdict.
 
     Args:
         ruleset: the rules.
-        store: where buckets live; a store that must be awaited serves `admit_async` only.
+        store: where buckets live; a store that must be awaited serves `admit_async` only, one that can be
+            both awaited and called is awaited there.
     """
 
     def __init__(self, ruleset: RuleSet, store: Store | AsyncStore) -> None:
         self.ruleset = ruleset
         self._async_store = store if isinstance(store, AsyncStore) else None
-        self._store = None if isinstance(store, AsyncStore) else store
-        self._match = Matcher(ruleset).match
+        self._store = store if isinstance(store, Store) else None
+        matcher = Matcher(ruleset)
+        self._match = matcher.match
+        self._default = matcher.default
+        self._awaits = any(limit.awaited() for rule in ruleset.rules for limit in rule.limits)
 
     def admit(self, view: RequestView) -> Verdict:
         """Decide a request against a store called from threads.
 
         Raises:
             StoreError: the store cannot answer, or must be awaited.
+            Exception: whatever a function of the app raises, or TypeError for what it gives.
         """
-        limits, checks = self._checks(view)
+        try:
+            limits, checks = self._checks(view)
+        except _DeniedError as denied:
+            return _denied(denied.limit)
         if not checks:
             return _UNLIMITED
         return settle(limits, self._threaded_store.take(checks))
@@ -51,8 +66,14 @@ class LimiterRegistry:
 
         Raises:
             StoreError: the store cannot answer.
+            Exception: whatever a function of the app raises, or TypeError for what it gives.
         """
-        limits, checks = self._checks(view)
+        if self._awaits:
+            await self._ask(view)
+        try:
+            limits, checks = self._checks(view)
+        except _DeniedError as denied:
+            return _denied(denied.limit)
         if not checks:
             return _UNLIMITED
         if self._async_store is not None:
@@ -71,14 +92,65 @@ class LimiterRegistry:
             )
         return self._store
 
+    async def _ask(self, view: RequestView) -> None:
+        """Await the functions of the app, so that all that follows is plain computing."""
+        counted = self._match(view)
+        may_skip = any(limit.missing == "skip" for limit, _ in counted)
+        for limit, _ in (*counted, *self._default) if may_skip else counted:
+            for asked in limit.awaited():
+                await asked.ask(view)
+
     def _checks(self, view: RequestView) -> tuple[list[Limit], list[Check]]:
         """The limits that count for the request, and what to ask the store about each."""
-        limits, checks = [], []
-        for limit, route in self._match(view):
-            key = bucket_key(limit.rule_id, limit.key, view, route)
-            limits.append(limit)
-            checks.append(Check(key, limit.algorithm, overflow_key(limit.rule_id), shadow=limit.shadow))
+        limits: list[Limit] = []
+        checks: list[Check] = []
+        skipped: list[Limit] = []
+        counted = self._match(view)
+        for limit, route in counted:
+            if limit.plain:
+                key = limit.build_key(view, route) or limit.overflow  # a plain limit always has a key
+                limits.append(limit)
+                checks.append(Check(key, limit.algorithm, limit.overflow, limit.cost, 0, limit.shadow))
+            elif not _add_varying(limit, view, route, limits, checks):
+                skipped.append(limit)
+        if skipped and _is_uncovered(counted, skipped):
+            for limit, route in self._default:
+                _add_varying(limit, view, route, limits, checks)
         return limits, checks
+
+
+def _add_varying(
+    limit: Limit, view: RequestView, route: str, limits: list[Limit], checks: list[Check]
+) -> bool:
+    """Add a limit whose numbers depend on the request; False if it is skipped.
+
+    Raises:
+        _DeniedError: the request lacks a part of the key, and the rule does not admit that.
+    """
+    key = limit.build_key(view, route)
+    if key is None:
+        if limit.missing == "deny" and not limit.shadow:
+            raise _DeniedError(limit)
+        return False
+    chosen = limit.choose(limit, view, route) if limit.choose else limit
+    if chosen:  # else unlimited for this request, which is an answer too
+        cost = limit.cost_of(view) if limit.cost_of else limit.cost
+        limits.append(chosen)
+        checks.append(Check(key, chosen.algorithm, limit.overflow, cost, 0, limit.shadow))
+    return True
+
+
+def _is_uncovered(counted: Counted, skipped: Sequence[Limit]) -> bool:
+    """Whether skipping has left a request without any enforcing limit of a route, so `default` counts."""
+    covering = [limit for limit, route in counted if route and not limit.shadow]
+    return bool(covering) and all(any(limit is other for other in skipped) for limit in covering)
+
+
+def _denied(limit: Limit) -> Verdict:
+    """The refusal of a request that lacks a part of the key; nothing was taken, no waiting helps."""
+    decision = Decision(False, 0, 0, None, limit.policy.quota, 0, 0)  # noqa: FBT003 - fields in order
+    outcome = Outcome(limit.policy, decision)
+    return Verdict(False, 0, None, (outcome,), outcome, ())  # noqa: FBT003
 
 
 def settle(limits: Sequence[Limit], decisions: Sequence[Decision]) -> Verdict:

@@ -5,13 +5,18 @@ Views are lazy: nothing is decoded before a rule asks for it.
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+from urllib.parse import parse_qsl
 
 from ratelimit_middleware._types import Environ, Scope
 
-__all__ = ["AsgiView", "Kind", "RequestView", "WsgiView"]
+__all__ = ["AsgiView", "Asked", "Kind", "RequestView", "WsgiView", "fold"]
 
 Kind: TypeAlias = Literal["http", "websocket"]
+
+_IDENTITY = ("identity", "id", "sub", "username", "display_name")
 
 
 class RequestView(Protocol):
@@ -33,17 +38,69 @@ class RequestView(Protocol):
     def peer(self) -> str | None:
         """The address at the other end of the socket; None for a Unix socket or when unknown."""
 
+    @property
+    def host(self) -> str:
+        """The host that the client asked for: lower case, without port and final dot; empty when unknown."""
+
+    @property
+    def user(self) -> str | None:
+        """Who is logged in, as the authentication outside of the middleware says; None for nobody."""
+
+    @property
+    def raw(self) -> Mapping[str, Any]:
+        """The ASGI scope or WSGI environ itself, for functions of the app."""
+
+    @property
+    def memo(self) -> dict[str, Any]:
+        """What functions of the app have said of this request, so that each is asked once."""
+
     def header(self, name: str) -> str | None:
         """A header by its lower-case name, all its lines joined with `, `; None when absent."""
+
+    def query(self, name: str) -> str | None:
+        """A parameter of the query, all its values joined with `, `; None when absent."""
+
+    def cookie(self, name: str) -> str | None:
+        """A cookie as it was sent, all its values joined with `, `; None when absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A function of the app that rules ask about a request.
+
+    Attributes:
+        name: `MODULE:FUNCTION`, by which two are the same.
+        function: takes the view.
+        awaited: whether it gives something to await; then `ask` must have been awaited before the call.
+    """
+
+    name: str
+    function: Callable[[RequestView], Any] = field(compare=False, repr=False)
+    awaited: bool = field(default=False, compare=False)
+
+    def __call__(self, view: RequestView) -> Any:
+        """What the function says of this request; it is called once a request, whoever asks."""
+        memo = view.memo
+        if self.name not in memo:
+            if self.awaited:
+                raise RuntimeError(f"the async function {self.name} cannot be asked here")
+            memo[self.name] = self.function(view)
+        return memo[self.name]
+
+    async def ask(self, view: RequestView) -> None:
+        """Await the function's answer, to be had from the view afterwards."""
+        if self.name not in view.memo:
+            view.memo[self.name] = await self.function(view)
 
 
 class AsgiView:
     """A view of an ASGI `http` or `websocket` scope."""
 
-    __slots__ = ("_scope",)
+    __slots__ = ("_memo", "_scope")
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
+        self._memo: dict[str, Any] | None = None
 
     @property
     def kind(self) -> Kind:
@@ -70,6 +127,37 @@ class AsgiView:
         client = self._scope.get("client")
         return (client[0] or None) if client else None
 
+    @property
+    def host(self) -> str:
+        """The `Host` header."""
+        return _host(self.header("host") or "")
+
+    @property
+    def user(self) -> str | None:
+        """The `user` that an authentication middleware has put into the scope."""
+        return _identity(self._scope.get("user"))
+
+    @property
+    def raw(self) -> Scope:
+        """The scope."""
+        return self._scope
+
+    @property
+    def memo(self) -> dict[str, Any]:
+        """What functions of the app have said."""
+        if self._memo is None:
+            self._memo = {}
+        return self._memo
+
+    def query(self, name: str) -> str | None:
+        """All values of a parameter, joined."""
+        return _parameter(self._scope.get("query_string", b"").decode("latin-1"), name)
+
+    def cookie(self, name: str) -> str | None:
+        """All values of a cookie, joined."""
+        lines = [value for key, value in self._scope.get("headers", ()) if key.lower() == b"cookie"]
+        return _cookie(b"; ".join(lines).decode("latin-1"), name)
+
     def header(self, name: str) -> str | None:
         """All lines of a header, joined."""
         wanted = name.encode("latin-1")
@@ -80,10 +168,11 @@ class AsgiView:
 class WsgiView:
     """A view of a WSGI environ."""
 
-    __slots__ = ("_environ",)
+    __slots__ = ("_environ", "_memo")
 
     def __init__(self, environ: Environ) -> None:
         self._environ = environ
+        self._memo: dict[str, Any] | None = None
 
     @property
     def kind(self) -> Kind:
@@ -106,8 +195,88 @@ class WsgiView:
         """`REMOTE_ADDR`, if it is set and not empty."""
         return self._environ.get("REMOTE_ADDR") or None
 
+    @property
+    def host(self) -> str:
+        """`HTTP_HOST`, else `SERVER_NAME`."""
+        return _host(str(self._environ.get("HTTP_HOST") or self._environ.get("SERVER_NAME", "")))
+
+    @property
+    def user(self) -> str | None:
+        """`REMOTE_USER`, if it is set and not empty."""
+        return self._environ.get("REMOTE_USER") or None
+
+    @property
+    def raw(self) -> Environ:
+        """The environ."""
+        return self._environ
+
+    @property
+    def memo(self) -> dict[str, Any]:
+        """What functions of the app have said."""
+        if self._memo is None:
+            self._memo = {}
+        return self._memo
+
+    def query(self, name: str) -> str | None:
+        """All values of a parameter, joined."""
+        return _parameter(str(self._environ.get("QUERY_STRING", "")), name)
+
+    def cookie(self, name: str) -> str | None:
+        """All values of a cookie, joined."""
+        return _cookie(str(self._environ.get("HTTP_COOKIE", "")), name)
+
     def header(self, name: str) -> str | None:
         """A header; the server has joined its lines already."""
         key = name.upper().replace("-", "_")
         value = self._environ.get(key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}")
         return None if value is None else str(value)
+
+
+def fold(path: str) -> str:
+    """The plain spelling: no doubled slashes, dot segments (RFC 3986, 5.2.4) or trailing slash.
+
+    One trailing newline goes too: routers whose pattern ends in `$` let it pass.
+    """
+    kept: list[str] = []
+    for segment in path.removesuffix("\n").split("/"):
+        if segment == "..":
+            del kept[-1:]
+        elif segment not in ("", "."):
+            kept.append(segment)
+    return "/" + "/".join(kept)
+
+
+def _host(text: str) -> str:
+    """A `Host` header (RFC 9110, 7.2) without port; the brackets of an IPv6 address stay."""
+    name, colon, port = text.strip().lower().rpartition(":")
+    if not colon or not (port.isdecimal() or not port) or (":" in name and not name.endswith("]")):
+        name = text.strip().lower()
+    return name.removesuffix(".")
+
+
+def _parameter(query: str, name: str) -> str | None:
+    values = [value for key, value in parse_qsl(query, keep_blank_values=True) if key == name]
+    return ", ".join(values) if values else None
+
+
+def _cookie(header: str, name: str) -> str | None:
+    """Read as RFC 6265, 4.2 has it, without decoding."""
+    pairs = [pair.partition("=") for pair in header.split(";")]
+    values = [value.strip() for key, mark, value in pairs if mark and key.strip() == name]
+    return ", ".join(values) if values else None
+
+
+def _identity(user: Any) -> str | None:
+    """The id of a `scope["user"]`: a text, a dict, or an object as Starlette and others make them."""
+    if isinstance(user, str):
+        return user or None
+    if user is None or not getattr(user, "is_authenticated", True):
+        return None
+    for name in _IDENTITY:
+        try:
+            value = user.get(name) if isinstance(user, Mapping) else getattr(user, name, None)
+        except NotImplementedError:  # Starlette's SimpleUser has a name but no identity
+            continue
+        if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "":
+            return str(value)
+    return None

@@ -9,15 +9,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.headers import Field, rate_limit_fields, retry_after_s
 from ratelimit_middleware.request import RequestView
 
-__all__ = ["Refusal", "answer", "over_limit", "unavailable"]
+__all__ = ["Refusal", "over_limit", "reason", "unavailable"]
 
 _TYPES = "https://iana.org/assignments/http-problem-types#"
+_EXCEEDED = ("quota-exceeded", "Quota exceeded")
+_SHORT = ("temporary-reduced-capacity", "Temporarily reduced capacity")
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
 _WEIGHT = re.compile(r"q=(0(\.\d{0,3})?|1(\.0{0,3})?)")
 
 
@@ -35,46 +39,58 @@ class Refusal(NamedTuple):
     body: bytes
 
 
-def answer(view: RequestView, verdict: Verdict, styles: Sequence[str]) -> Refusal | list[Field]:
-    """What a verdict means in HTTP: a refusal to send, or the fields to add to the app's own response.
-
-    Args:
-        view: the request.
-        verdict: admitted or refused.
-        styles: generations of the RateLimit fields to send.
-    """
-    return rate_limit_fields(verdict, styles) if verdict.allowed else over_limit(view, verdict, styles)
-
-
-def over_limit(view: RequestView, verdict: Verdict, styles: Sequence[str]) -> Refusal:
-    """429: one or more limits are used up.
+def over_limit(
+    view: RequestView,
+    verdict: Verdict,
+    styles: Sequence[str],
+    *,
+    status: int = 429,
+    detail: str = "",
+    problem: bool = True,
+) -> Refusal:
+    """One or more limits are used up.
 
     Args:
         view: the request.
         verdict: the refusal.
         styles: generations of the RateLimit fields to send.
+        status: the status code; 503 says that the server is short, not that the client asks too much.
+        detail: said in the place of the limit and the wait, if not empty.
+        problem: whether the body may be a JSON problem; False = always plain text.
     """
     wait_s = retry_after_s(verdict)
-    problem = {
-        "type": f"{_TYPES}quota-exceeded",
-        "title": "Quota exceeded",
-        "status": 429,
-        "detail": _detail(verdict, wait_s),
+    kind, title = _SHORT if status == HTTPStatus.SERVICE_UNAVAILABLE else _EXCEEDED
+    members = {
+        "type": f"{_TYPES}{kind}",
+        "title": title,
+        "status": status,
+        "detail": detail or _detail(verdict, wait_s),
         "violated-policies": list(verdict.violated),
     }
     retry_after = [] if wait_s is None else [("Retry-After", str(wait_s))]
-    return _refusal(view, problem, [*retry_after, *rate_limit_fields(verdict, styles)])
+    return _refusal(view, members, [*retry_after, *rate_limit_fields(verdict, styles)], problem=problem)
 
 
-def unavailable(view: RequestView) -> Refusal:
-    """503: the limits cannot be checked, and the request is not let through unchecked."""
-    problem = {
-        "type": f"{_TYPES}temporary-reduced-capacity",
-        "title": "Temporarily reduced capacity",
+def unavailable(view: RequestView, *, problem: bool = True) -> Refusal:
+    """503: the limits cannot be checked, and the request is not let through unchecked.
+
+    Args:
+        view: the request.
+        problem: whether the body may be a JSON problem; False = always plain text.
+    """
+    kind, title = _SHORT
+    members = {
+        "type": f"{_TYPES}{kind}",
+        "title": title,
         "status": 503,
         "detail": "The server cannot check its limits at the moment; try again later.",
     }
-    return _refusal(view, problem, [])
+    return _refusal(view, members, [], problem=problem)
+
+
+def reason(status: int) -> str:
+    """The phrase that follows a status, also for one that no standard knows."""
+    return _REASONS.get(status, "Refused")
 
 
 def _detail(verdict: Verdict, wait_s: int | None) -> str:
@@ -84,20 +100,20 @@ def _detail(verdict: Verdict, wait_s: int | None) -> str:
     return f"{limit} is reached; try again in {wait_s} s."
 
 
-def _refusal(view: RequestView, problem: dict[str, Any], fields: list[Field]) -> Refusal:
-    if _prefers_text(view.header("accept")):
-        media_type = "text/plain; charset=utf-8"
-        body = f"{problem['title']}. {problem['detail']}\n".encode()
-    else:
+def _refusal(view: RequestView, members: dict[str, Any], fields: list[Field], *, problem: bool) -> Refusal:
+    if problem and not _prefers_text(view.header("accept")):
         media_type = "application/problem+json"
-        body = json.dumps(problem).encode()
+        body = json.dumps(members).encode()
+    else:
+        media_type = "text/plain; charset=utf-8"
+        body = f"{members['title']}. {members['detail']}\n".encode()
     headers = [
         *fields,
         ("Cache-Control", "no-store"),
         ("Content-Type", media_type),
         ("Content-Length", str(len(body))),
     ]
-    return Refusal(problem["status"], headers, b"" if view.method == "HEAD" else body)
+    return Refusal(members["status"], headers, b"" if view.method == "HEAD" else body)
 
 
 def _prefers_text(accept: str | None) -> bool:

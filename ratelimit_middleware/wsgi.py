@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from http import HTTPStatus
 from typing import Any
 
 from ratelimit_middleware._types import Environ, StartResponse, Write, WSGIApp
+from ratelimit_middleware.answers import TOLD, Answers, Told, is_tighter
 from ratelimit_middleware.build import RulesSource, build_registry
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock
+from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.errors import StoreError
-from ratelimit_middleware.faults import FaultLog
+from ratelimit_middleware.faults import LIMITER_FAILED, RESPONDER_FAILED, FaultLog
 from ratelimit_middleware.headers import Field
 from ratelimit_middleware.request import WsgiView
-from ratelimit_middleware.responses import Refusal, answer, unavailable
-from ratelimit_middleware.stores.base import AsyncStore, Store
+from ratelimit_middleware.responses import Refusal, reason
+from ratelimit_middleware.stores.base import Store
 
 __all__ = ["RateLimitMiddleware"]
 
@@ -47,31 +48,53 @@ class RateLimitMiddleware:
         clock: Clock | None = None,
     ) -> None:
         self._app = app
-        if isinstance(store, AsyncStore):
+        if store is not None and not isinstance(store, Store):
             raise StoreError(f"WSGI cannot await {type(store).__name__}: give it a store that threads call")
-        self._registry = build_registry(rules, store=store, clock=clock)
-        self._faults = FaultLog(clock=clock)
+        self._registry = build_registry(rules, store=store, clock=clock, awaits=False)
+        self._faults = FaultLog(LIMITER_FAILED, clock=clock)
+        self._answers = Answers(self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Serve one request."""
         view = WsgiView(environ)
         try:
             verdict = self._registry.admit(view)
-            reply = answer(view, verdict, self._registry.ruleset.headers)
+            reply = self._answers.answer(view, verdict)
         except Exception as error:  # noqa: BLE001 - a limiter that fails must not let requests through
             self._faults.report(error)
-            reply = unavailable(view)
+            reply = self._answers.unavailable(view)
+        outer: Told | None = environ.get(TOLD)
         if isinstance(reply, Refusal):
+            if outer:
+                outer.fields.clear()
             return _refuse(start_response, reply)
         if verdict.wait_ns:
             time.sleep(verdict.wait_ns / NS_PER_SECOND)
-        return self._app(environ, _adding(reply, start_response))
+        try:
+            return self._app(environ, _telling(environ, outer, verdict, reply, start_response))
+        finally:
+            if not outer:
+                environ.pop(TOLD, None)  # an app may be tried with an environ that was used before
+
+
+def _telling(
+    environ: Environ, outer: Told | None, verdict: Verdict, fields: list[Field], start_response: StartResponse
+) -> StartResponse:
+    """A `start_response` that adds the fields, once, however many instances of the middleware are nested."""
+    if not fields:
+        return start_response
+    if outer and not is_tighter(verdict, outer.verdict):
+        return start_response
+    if outer:
+        outer.fields[:] = fields
+        environ[TOLD] = Told(verdict, outer.fields)
+        return start_response
+    environ[TOLD] = Told(verdict, fields)
+    return _adding(fields, start_response)
 
 
 def _adding(fields: list[Field], start_response: StartResponse) -> StartResponse:
     """A `start_response` that adds `fields`, whenever and however often the app calls it."""
-    if not fields:
-        return start_response
 
     def start_with_fields(status: str, headers: list[tuple[str, str]], exc_info: Any = None, /) -> Write:
         try:
@@ -83,5 +106,5 @@ def _adding(fields: list[Field], start_response: StartResponse) -> StartResponse
 
 
 def _refuse(start_response: StartResponse, refusal: Refusal) -> Iterable[bytes]:
-    start_response(f"{refusal.status} {HTTPStatus(refusal.status).phrase}", refusal.headers)
+    start_response(f"{refusal.status} {reason(refusal.status)}", refusal.headers)
     return [refusal.body]

@@ -312,6 +312,105 @@ async def test_twice_installed_counts_once_for_each_instance(clock: ManualClock)
     assert statuses == [200, 200, 429]
 
 
+def nested(clock: ManualClock, outer: Any, inner: Any, *messages: Message) -> ASGIApp:
+    """One instance around another, as when a mounted app has limits of its own."""
+    return RateLimitMiddleware(
+        RateLimitMiddleware(sending(*messages), inner, clock=clock), outer, clock=clock
+    )
+
+
+def limiting(name: str, count: int, **response: Any) -> dict[str, Any]:
+    """One rule for everything."""
+    return {"limits": {"/**": {"name": name, "limit": f"{count}/minute"}}, "response": response}
+
+
+@pytest.mark.parametrize(("outer", "inner", "shown"), [(2, 9, "outer"), (9, 2, "inner"), (5, 5, "outer")])
+async def test_nested_instances_say_once_which_of_them_is_tighter(
+    clock: ManualClock, outer: int, inner: int, shown: str
+) -> None:
+    app = nested(clock, limiting("outer", outer), limiting("inner", inner), START, BODY)
+    headers = (await run(app, http()))[0]["headers"]
+
+    assert [name for name, _ in headers] == [b"x-app", b"x-app", b"ratelimit-policy", b"ratelimit"]
+    assert dict(headers)[b"ratelimit"].startswith(f'"{shown}"'.encode())
+
+
+async def test_an_outer_instance_adds_nothing_to_an_inner_refusal(clock: ManualClock) -> None:
+    app = nested(clock, limiting("outer", 9, headers="legacy"), limiting("inner", 1), START, BODY)
+    await run(app, http())
+    start = (await run(app, http()))[0]
+
+    assert start["status"] == 429
+    assert [name for name, _ in start["headers"]] == [
+        b"retry-after",
+        b"ratelimit-policy",
+        b"ratelimit",
+        b"cache-control",
+        b"content-type",
+        b"content-length",
+    ]
+
+
+@pytest.mark.parametrize("silent", ["outer", "inner"])
+async def test_of_nested_instances_one_without_fields_leaves_those_of_the_other(
+    clock: ManualClock, silent: str
+) -> None:
+    rules = {
+        name: limiting(name, 5, headers="none" if name == silent else "draft-11")
+        for name in ("outer", "inner")
+    }
+    start = (await run(nested(clock, rules["outer"], rules["inner"], START, BODY), http()))[0]
+
+    assert [name for name, _ in start["headers"]].count(b"ratelimit") == 1
+
+
+async def test_of_three_nested_instances_the_tightest_is_told(clock: ManualClock) -> None:
+    app = RateLimitMiddleware(
+        nested(clock, limiting("middle", 2), limiting("inner", 4), START, BODY),
+        limiting("outer", 6),
+        clock=clock,
+    )
+    fields = [value for name, value in (await run(app, http()))[0]["headers"] if name == b"ratelimit"]
+
+    assert fields == [b'"middle";r=1;t=60']
+
+
+async def test_a_scope_that_is_used_again_gets_its_fields_again(clock: ManualClock) -> None:
+    """A cascade tries one app after the other with the same scope."""
+    app = RateLimitMiddleware(sending(START, BODY), limiting("all", 5), clock=clock)
+    scope = http()
+
+    for _ in range(2):
+        headers = (await run(app, scope))[0]["headers"]
+        assert [name for name, _ in headers].count(b"ratelimit") == 1
+
+
+async def test_exposed_fields_stand_beside_those_that_the_app_exposes(clock: ManualClock) -> None:
+    exposing: Message = {**START, "headers": [(b"access-control-expose-headers", b"X-App")]}
+    app = RateLimitMiddleware(sending(exposing, BODY), limiting("all", 5, expose_cors=True), clock=clock)
+    start = (await run(app, http(headers=[(b"origin", b"https://shop.example")])))[0]
+    exposed = [value for name, value in start["headers"] if name == b"access-control-expose-headers"]
+
+    assert exposed == [b"X-App", b"RateLimit-Policy, RateLimit"]
+
+
+async def test_a_responder_that_fails_is_one_line_in_the_log(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    rules = limiting("all", 1, responder=f"python:{__name__}:lose")
+    app = RateLimitMiddleware(sending(START, BODY), rules, clock=clock)
+    statuses = [(await run(app, http()))[0]["status"] for _ in range(5)]
+
+    assert statuses == [200, 429, 429, 429, 429]
+    assert len(caplog.records) == 1
+    assert caplog.records[0].getMessage().startswith("an own responder failed")
+
+
+def lose(_view: RequestView, _verdict: Verdict) -> object:
+    """A responder with a bug."""
+    raise LookupError("lost")
+
+
 ACCEPT = {"type": "websocket.accept", "headers": [(b"x-app", b"1")]}
 CONNECT = {"type": "websocket.connect"}
 

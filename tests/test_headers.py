@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ratelimit_middleware.algorithms.base import granted, refused
 from ratelimit_middleware.decision import Outcome, Policy, Verdict
-from ratelimit_middleware.headers import rate_limit_fields, retry_after_s
+from ratelimit_middleware.headers import field_names, rate_limit_fields, retry_after_s
 
 pytestmark = pytest.mark.arithmetic
 
@@ -61,6 +61,54 @@ def test_legacy_tells_the_reset_in_epoch_seconds() -> None:
     ]
 
 
+def test_legacy_seconds_tells_the_seconds_left() -> None:
+    assert rate_limit_fields(verdict(admitted(MINUTE, 3, 21_500_000_000)), ["legacy-seconds"]) == [
+        ("X-RateLimit-Limit", "5"),
+        ("X-RateLimit-Remaining", "3"),
+        ("X-RateLimit-Reset", "22"),
+    ]
+
+
+def test_draft_7_puts_three_numbers_of_the_binding_limit_into_one_field() -> None:
+    minute, hour = admitted(MINUTE, 4, SECOND), admitted(HOUR, 1, 90 * SECOND)
+
+    assert rate_limit_fields(verdict(minute, hour, binding=hour), ["draft-7"]) == [
+        ("RateLimit-Policy", "5;w=60, 20;w=3600"),
+        ("RateLimit", "limit=20, remaining=1, reset=90"),
+    ]
+
+
+def test_draft_6_has_a_field_for_each_number() -> None:
+    minute, hour = admitted(MINUTE, 4, SECOND), admitted(HOUR, 1, 90 * SECOND)
+
+    assert rate_limit_fields(verdict(minute, hour, binding=hour), ["draft-6"]) == [
+        ("RateLimit-Policy", "5;w=60, 20;w=3600"),
+        ("RateLimit-Limit", "20"),
+        ("RateLimit-Remaining", "1"),
+        ("RateLimit-Reset", "90"),
+    ]
+
+
+def test_a_field_that_two_generations_write_alike_is_sent_once() -> None:
+    fields = rate_limit_fields(verdict(admitted(MINUTE, 3, 22 * SECOND)), ["draft-6", "draft-7"])
+
+    assert fields == [
+        ("RateLimit-Policy", "5;w=60"),
+        ("RateLimit-Limit", "5"),
+        ("RateLimit-Remaining", "3"),
+        ("RateLimit-Reset", "22"),
+        ("RateLimit", "limit=5, remaining=3, reset=22"),
+    ]
+
+
+@pytest.mark.parametrize("style", ["draft-11", "draft-7", "draft-6", "legacy", "legacy-seconds"])
+def test_the_names_of_a_generation_are_those_of_its_fields(style: str) -> None:
+    fields = rate_limit_fields(verdict(admitted(MINUTE, 3, SECOND)), [style])
+
+    assert field_names([style]) == [name for name, _ in fields]
+    assert field_names([]) == []
+
+
 def test_several_generations_are_sent_in_the_order_of_the_setting() -> None:
     names = [name for name, _ in rate_limit_fields(verdict(admitted(MINUTE, 3, 1)), ["legacy", "draft-11"])]
 
@@ -73,7 +121,7 @@ def test_several_generations_are_sent_in_the_order_of_the_setting() -> None:
     ]
 
 
-@pytest.mark.parametrize("styles", [["draft-11"], ["legacy"], []])
+@pytest.mark.parametrize("styles", [["draft-11"], ["draft-7"], ["draft-6", "legacy"], []])
 def test_no_field_is_sent_when_nothing_was_checked(styles: list[str]) -> None:
     assert rate_limit_fields(verdict(), styles) == []
 
@@ -106,6 +154,9 @@ def test_a_refusing_policy_names_its_own_wait_even_with_permits_left() -> None:
     assert dict(rate_limit_fields(answer, ["draft-11"]))["RateLimit"] == '"per-minute";r=3;t=9'
     assert retry_after_s(answer) == 9
     assert dict(rate_limit_fields(answer, ["legacy"]))["X-RateLimit-Reset"] == "1700000009"
+    assert dict(rate_limit_fields(answer, ["legacy-seconds"]))["X-RateLimit-Reset"] == "9"
+    assert dict(rate_limit_fields(answer, ["draft-6"]))["RateLimit-Reset"] == "9"
+    assert dict(rate_limit_fields(answer, ["draft-7"]))["RateLimit"] == "limit=5, remaining=3, reset=9"
 
 
 def test_a_policy_that_can_never_admit_shows_its_window_and_no_retry() -> None:
@@ -141,6 +192,8 @@ def test_a_hostile_policy_name_stays_one_structured_string(name: str, on_the_wir
 STRING = r'"(?:[ !#-\[\]-~]|\\["\\])*"'
 MEMBER = re.compile(rf"{STRING};q=\d{{1,15}};w=[1-9]\d{{0,14}}")
 STANDING = re.compile(rf"{STRING};r=\d{{1,15}};t=[1-9]\d{{0,14}}")
+MEMBER_7 = re.compile(r"\d{1,15};w=[1-9]\d{0,14}")
+STANDING_7 = re.compile(r"limit=\d{1,15}, remaining=\d{1,15}, reset=[1-9]\d{0,14}")
 HUGE = st.integers(min_value=-(10**30), max_value=10**30)
 
 
@@ -155,3 +208,8 @@ def test_whatever_the_numbers_the_fields_are_structured_fields(
     assert MEMBER.fullmatch(fields["RateLimit-Policy"])
     assert STANDING.fullmatch(fields["RateLimit"])
     assert all(fields[f"X-RateLimit-{part}"].isdecimal() for part in ("Limit", "Remaining", "Reset"))
+
+    older = dict(rate_limit_fields(verdict(outcome), ["draft-7", "draft-6"]))
+    assert MEMBER_7.fullmatch(older["RateLimit-Policy"])
+    assert STANDING_7.fullmatch(older["RateLimit"])
+    assert all(older[f"RateLimit-{part}"].isdecimal() for part in ("Limit", "Remaining", "Reset"))

@@ -10,15 +10,20 @@ from ratelimit_middleware.identity import (
     REGISTERED_METHODS,
     KeyKind,
     KeyPart,
+    Missing,
     bucket_key,
     client_address,
+    key_builder,
     overflow_key,
 )
-from ratelimit_middleware.request import AsgiView, Kind
+from ratelimit_middleware.request import AsgiView, Asked, Kind
 
 pytestmark = pytest.mark.arithmetic
 
-KINDS: tuple[KeyKind, ...] = ("ip", "global", "route", "method", "header")
+KINDS: tuple[KeyKind, ...] = (
+    *("ip", "user", "global", "route", "path", "method", "host", "header", "cookie", "query", "python"),
+)
+NAMES = {"header": "x-api-key", "cookie": "sid", "query": "q", "python": "app:tenant"}
 
 
 def view(
@@ -80,6 +85,48 @@ def test_made_up_methods_share_a_bucket() -> None:
     assert one != bucket_key("api", parts, view(method="POST"), "")
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"), [("header", "s3cret"), ("cookie", "s3cret"), ("query", "s3cret"), ("python", "s3cret")]
+)
+def test_what_may_be_secret_is_hashed(kind: KeyKind, value: str) -> None:
+    part = KeyPart(kind, NAMES[kind], Asked("app:tenant", lambda view: value))
+    key = bucket_key("api", [part], full_view(header=value, cookie=value, query=value), "")
+    assert "s3cret" not in key
+    assert key != bucket_key("api", [part], full_view(), "") or kind == "python"
+
+
+def test_spellings_of_a_path_share_a_bucket() -> None:
+    def key(path: str, *, any_case: bool = False) -> str:
+        part = KeyPart("path", any_case=any_case)
+        return bucket_key("api", [part], AsgiView({"type": "http", "path": path}), "")
+
+    assert key("/items/1") == key("//items/./1/") != key("/items/2")
+    assert key("/items/1") != key("/Items/1")
+    assert key("/items/1", any_case=True) == key("/Items/1", any_case=True)
+
+
+def test_a_user_is_told_apart_from_an_address_and_from_nobody() -> None:
+    parts = [KeyPart("user")]
+    keys = {bucket_key("api", parts, full_view(user=user), "") for user in (None, "192.0.2.7", "!192.0.2.7")}
+    assert len(keys) == 3
+
+
+@pytest.mark.parametrize("missing", ["skip", "deny"])
+def test_no_key_is_made_of_a_request_that_lacks_a_part(missing: Missing) -> None:
+    build = key_builder("api", [KeyPart("ip"), KeyPart("user")], missing)
+    assert build(full_view(), "") is None
+    assert build(full_view(user="ada"), "") is not None
+
+
+def full_view(
+    *, user: str | None = None, header: str | None = None, cookie: str | None = None, query: str | None = None
+) -> AsgiView:
+    given_headers = (b"x-api-key", header), (b"cookie", cookie and f"sid={cookie}")
+    headers = [(name, value.encode()) for name, value in given_headers if value is not None]
+    scope = {"type": "http", "path": "/", "client": ("192.0.2.7", 1), "user": user, "headers": headers}
+    return AsgiView({**scope, "query_string": b"" if query is None else f"q={query}".encode()})
+
+
 texts = st.text(max_size=300)
 methods = st.one_of(st.sampled_from(sorted(REGISTERED_METHODS)), texts)
 header_texts = st.one_of(st.none(), st.text(st.characters(max_codepoint=255), max_size=300))
@@ -87,7 +134,9 @@ peers = st.one_of(st.none(), st.ip_addresses().map(str), texts)
 
 
 @given(
-    st.lists(st.sampled_from(KINDS), min_size=1, max_size=4, unique=True),
+    st.lists(
+        st.sampled_from(["ip", "global", "route", "method", "header"]), min_size=1, max_size=4, unique=True
+    ),
     st.tuples(texts, peers, methods, header_texts, texts),
     st.tuples(texts, peers, methods, header_texts, texts),
 )
@@ -117,9 +166,9 @@ def test_two_buckets_share_a_key_only_if_limit_and_all_parts_agree(
 def test_keys_are_bounded_printable_ascii(
     limit: str, peer: str | None, method: str, header: str | None, route: str
 ) -> None:
-    parts = [KeyPart(kind, "x-api-key" if kind == "header" else "") for kind in KINDS]
+    parts = [KeyPart(kind, NAMES.get(kind, ""), Asked("app:tenant", lambda view: route)) for kind in KINDS]
     key = bucket_key(limit, parts, view(peer, method, header), route)
-    assert len(key) <= 6 * 130
+    assert len(key) <= (1 + len(KINDS)) * 130
     assert key.isascii()
     assert key.isprintable()
     assert key != overflow_key(limit)

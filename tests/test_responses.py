@@ -92,6 +92,40 @@ def test_unavailable_is_a_503_that_promises_no_time() -> None:
     assert [name for name, _ in refusal.headers] == ["Cache-Control", "Content-Type", "Content-Length"]
 
 
+def test_a_status_of_503_says_that_the_server_is_short() -> None:
+    refusal = over_limit(request(), verdict(SECOND), STYLES, status=503)
+    problem = json.loads(refusal.body)
+
+    assert refusal.status == problem["status"] == 503
+    assert problem["type"].endswith("#temporary-reduced-capacity")
+    assert problem["title"] == "Temporarily reduced capacity"
+    assert problem["violated-policies"] == ["login"]
+    assert dict(refusal.headers)["Retry-After"] == "1"
+
+
+def test_any_other_status_is_a_quota_exceeded() -> None:
+    problem = json.loads(over_limit(request(), verdict(SECOND), STYLES, status=403).body)
+
+    assert (problem["status"], problem["title"]) == (403, "Quota exceeded")
+
+
+@pytest.mark.parametrize(("accept", "body"), [(None, None), ("text/plain", b"Quota exceeded. Slow down.\n")])
+def test_an_own_detail_is_said_in_both_forms(accept: str | None, body: bytes | None) -> None:
+    refusal = over_limit(request(accept), verdict(SECOND), STYLES, detail="Slow down.")
+
+    assert refusal.body == body or json.loads(refusal.body)["detail"] == "Slow down."
+
+
+@pytest.mark.parametrize("accept", [None, "application/json", "application/problem+json"])
+def test_without_problems_everybody_gets_text(accept: str | None) -> None:
+    for refusal in (
+        over_limit(request(accept), verdict(SECOND), STYLES, problem=False),
+        unavailable(request(accept), problem=False),
+    ):
+        assert media_type(refusal) == "text/plain"
+        assert b"{" not in refusal.body
+
+
 @pytest.mark.parametrize("accept", [None, "text/plain"])
 def test_head_has_the_headers_of_get_and_no_body(accept: str | None) -> None:
     get = over_limit(request(accept), verdict(SECOND), STYLES)

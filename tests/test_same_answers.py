@@ -12,6 +12,8 @@ from flask import Flask
 
 from ratelimit_middleware import asgi, wsgi
 from ratelimit_middleware.clock import ManualClock
+from ratelimit_middleware.decision import Verdict
+from ratelimit_middleware.request import RequestView
 
 if TYPE_CHECKING:
     import httpx
@@ -28,19 +30,37 @@ limits:
   POST /login: [5/minute, 20/hour]
   /keyed: [2/minute per header:X-Api-Key, 8/minute]
   /health: unlimited
+  /busy: {limit: 2/minute, status: 503}
+  /own:
+    limit: 2/minute
+    response: {responder: "python:tests.test_same_answers:own_page"}
+  /broken:
+    limit: 2/minute
+    response: {responder: "python:tests.test_same_answers:broken_page", detail: The page is broken.}
 default: 30/minute
 """
-COMPARED = {"retry-after", "cache-control"}
+COMPARED = {"retry-after", "cache-control", "access-control-expose-headers", "x-own"}
 
 Step: TypeAlias = tuple[float, str, str, dict[str, str]]
 """Seconds since the step before, method, path, headers."""
 Answer: TypeAlias = tuple[int, dict[str, str], str]
 
 
+def own_page(view: RequestView, verdict: Verdict) -> tuple[int, dict[str, str], str]:
+    """A responder."""
+    page = f"<p>{', '.join(verdict.violated)} on {view.path}"
+    return 420, {"Content-Type": "text/html", "X-Own": "1", "Cache-Control": "private"}, page
+
+
+def broken_page(view: RequestView, verdict: Verdict) -> object:
+    """A responder with a bug."""
+    raise LookupError(view.path)
+
+
 def fastapi_app() -> FastAPI:
     """The routes of the rule file, in FastAPI."""
     app = FastAPI(openapi_url=None, redirect_slashes=False)
-    for path in ("/", "/reports", "/items/{item_id}", "/keyed", "/health"):
+    for path in ("/", "/reports", "/items/{item_id}", "/keyed", "/health", "/busy", "/own", "/broken"):
         app.add_api_route(path, lambda: "ok", methods=["GET", "HEAD"])
     app.add_api_route("/login", lambda: "ok", methods=["POST"])
     return app
@@ -49,7 +69,7 @@ def fastapi_app() -> FastAPI:
 def flask_app() -> Flask:
     """The same in Flask."""
     app = Flask(__name__)
-    for path in ("/", "/reports", "/items/<item_id>", "/keyed", "/health"):
+    for path in ("/", "/reports", "/items/<item_id>", "/keyed", "/health", "/busy", "/own", "/broken"):
         app.add_url_rule(path, path, lambda **_: "ok", methods=["GET"])
     app.add_url_rule("/login", "/login", lambda: "ok", methods=["POST"])
     return app
@@ -57,7 +77,7 @@ def flask_app() -> Flask:
 
 def answer(response: httpx.Response) -> Answer:
     """What must be the same: the status, our fields, and the whole of a refusal."""
-    refused = response.status_code in (429, 503)
+    refused = response.status_code in (420, 429, 503)
     wanted = COMPARED | ({"content-type", "content-length"} if refused else set())
     fields = {k: v for k, v in response.headers.items() if "ratelimit" in k or k in wanted}
     return response.status_code, fields, response.text if refused else ""
@@ -105,21 +125,41 @@ SEQUENCES: dict[str, list[Step]] = {
         *every(0, 2, "GET", "/items/1/"),
     ],
     "unlimited": list(every(0, 40, "GET", "/health")),
+    "a rule with a status of its own": list(every(0, 3, "GET", "/busy")),
+    "a rule with a responder": [*every(0, 3, "GET", "/own"), *every(0, 2, "HEAD", "/own")],
+    "a responder that fails": list(every(0, 4, "GET", "/broken")),
+    "a page of another origin": list(every(0, 5, "GET", "/items/1", origin="https://shop.example")),
     "the index": list(every(0, 31, "GET", "/")),
 }
 
 
-@pytest.fixture
-def headers() -> str:
-    """The generations of RateLimit fields to send."""
-    return "draft-11"
+RESPONSES = [
+    "{headers: draft-11}",
+    "{headers: legacy}",
+    "{headers: legacy-seconds}",
+    "{headers: draft-6}",
+    "{headers: draft-7}",
+    "{headers: [draft-11, legacy]}",
+    "{headers: [draft-6, draft-7]}",
+    "{headers: none, expose_cors: true}",
+    "{headers_on: refused, expose_cors: true}",
+    "{problem: false}",
+    "{status: 503, detail: Come back later.}",
+    "{expose_cors: true}",
+]
 
 
 @pytest.fixture
-def rules(tmp_path: Path, headers: str) -> Path:
+def response() -> str:
+    """What the file says about answers."""
+    return "{headers: draft-11}"
+
+
+@pytest.fixture
+def rules(tmp_path: Path, response: str) -> Path:
     """The rule file."""
     path = tmp_path / "ratelimit.yaml"
-    path.write_text(f"{RULES}\nresponse:\n  headers: {headers}\n")
+    path.write_text(f"{RULES}\nresponse: {response}\n")
     return path
 
 
@@ -138,7 +178,7 @@ def flask_client(clock: ManualClock, rules: Path, wsgi_client: Callable[..., htt
 
 
 @pytest.mark.parametrize("steps", SEQUENCES.values(), ids=SEQUENCES.keys())
-@pytest.mark.parametrize("headers", ["draft-11", "legacy", "[draft-11, legacy]", "none"])
+@pytest.mark.parametrize("response", RESPONSES)
 async def test_the_same_file_gives_the_same_answers(
     steps: list[Step], clock: ManualClock, fastapi_client: httpx.AsyncClient, flask_client: httpx.Client
 ) -> None:
@@ -177,3 +217,26 @@ def test_the_login_keeps_both_windows(flask_client: httpx.Client, clock: ManualC
     assert seen[:7] == [200] * 5 + [429] * 2
     assert seen.count(200) == 20
     assert set(seen[-10:]) == {429}
+
+
+def test_what_the_settings_ask_for_is_what_is_said(
+    clock: ManualClock, tmp_path: Path, wsgi_client: Callable[..., httpx.Client]
+) -> None:
+    """The comparison above would hold as well if both adapters ignored the settings alike."""
+    path = tmp_path / "ratelimit.yaml"
+    path.write_text(f"{RULES}\nresponse: {{headers: draft-7, expose_cors: true}}\n")
+    client = wsgi_client(wsgi.RateLimitMiddleware(flask_app(), path, clock=clock))
+
+    busy = [client.get("/busy") for _ in range(3)]
+    own = [client.get("/own", headers={"origin": "null"}) for _ in range(3)]
+    broken = [client.get("/broken") for _ in range(3)]
+
+    assert [response.status_code for response in busy] == [200, 200, 503]
+    assert [response.status_code for response in own] == [200, 200, 420]
+    assert own[2].text == "<p>own on /own"
+    assert own[2].headers["cache-control"] == "private"
+    assert own[2].headers["ratelimit"] == "limit=2, remaining=0, reset=60"
+    assert own[1].headers["access-control-expose-headers"] == "RateLimit-Policy, RateLimit"
+    assert own[2].headers["access-control-expose-headers"] == "RateLimit-Policy, RateLimit, Retry-After"
+    assert [response.status_code for response in broken] == [200, 200, 429]
+    assert broken[2].json()["detail"] == "The page is broken."

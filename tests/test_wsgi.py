@@ -346,3 +346,63 @@ def test_a_store_that_must_be_awaited_is_refused_when_the_middleware_is_built() 
     store: Any = AwaitedStore(MemoryStore())
     with pytest.raises(StoreError, match="cannot await AwaitedStore"):
         RateLimitMiddleware(lambda environ, start_response: [], RULES, store=store)
+
+
+def limiting(name: str, count: int, **response: Any) -> dict[str, Any]:
+    """One rule for everything."""
+    return {"limits": {"/**": {"name": name, "limit": f"{count}/minute"}}, "response": response}
+
+
+def nested(clock: ManualClock, outer: Any, inner: Any) -> WSGIApp:
+    """One instance around another."""
+    return RateLimitMiddleware(RateLimitMiddleware(hello, inner, clock=clock), outer, clock=clock)
+
+
+@pytest.mark.parametrize(("outer", "inner", "shown"), [(2, 9, "outer"), (9, 2, "inner"), (5, 5, "outer")])
+def test_nested_instances_say_once_which_of_them_is_tighter(
+    clock: ManualClock, server: Server, outer: int, inner: int, shown: str
+) -> None:
+    nested(clock, limiting("outer", outer), limiting("inner", inner))(environ(), server.start_response)
+    headers = server.calls[0][1]
+
+    assert [name for name, _ in headers] == ["X-App", "X-App", "RateLimit-Policy", "RateLimit"]
+    assert dict(headers)["RateLimit"].startswith(f'"{shown}"')
+
+
+def test_an_outer_instance_adds_nothing_to_an_inner_refusal(clock: ManualClock, server: Server) -> None:
+    second_answer(nested(clock, limiting("outer", 9, headers="legacy"), limiting("inner", 1)), server)
+    status, headers, _ = server.calls[0]
+
+    assert status == "429 Too Many Requests"
+    assert [name for name, _ in headers if "RateLimit" in name] == ["RateLimit-Policy", "RateLimit"]
+
+
+def test_an_environ_that_is_used_again_gets_its_fields_again(clock: ManualClock) -> None:
+    """A cascade tries one app after the other with the same environ."""
+    app = RateLimitMiddleware(hello, limiting("all", 5), clock=clock)
+    again = environ()
+    for _ in range(2):
+        server = Server()
+        app(again, server.start_response)
+        assert [name for name, _ in server.calls[0][1]].count("RateLimit") == 1
+
+
+def test_exposed_fields_stand_beside_those_that_the_app_exposes(clock: ManualClock, server: Server) -> None:
+    def app(_: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        start_response("200 OK", [("Access-Control-Expose-Headers", "X-App")])
+        return []
+
+    limited = RateLimitMiddleware(app, limiting("all", 5, expose_cors=True), clock=clock)
+    limited({**environ(), "HTTP_ORIGIN": "https://shop.example"}, server.start_response)
+    exposed = [value for name, value in server.calls[0][1] if name == "Access-Control-Expose-Headers"]
+
+    assert exposed == ["X-App", "RateLimit-Policy, RateLimit"]
+
+
+@pytest.mark.parametrize(
+    ("status", "line"), [(503, "503 Service Unavailable"), (403, "403 Forbidden"), (499, "499 Refused")]
+)
+def test_every_status_has_a_reason(clock: ManualClock, server: Server, status: int, line: str) -> None:
+    second_answer(RateLimitMiddleware(hello, limiting("all", 1, status=status), clock=clock), server)
+
+    assert server.calls[0][0] == line

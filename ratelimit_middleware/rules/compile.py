@@ -1,158 +1,198 @@
-"""From the checked shape of a file to its `RuleSet`: names, keys and algorithms."""
+"""From the checked shape of files to a `RuleSet`: names, routes and what holds them together."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from ratelimit_middleware.algorithms.base import Algorithm
-from ratelimit_middleware.algorithms.gcra import GCRA
-from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
-from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
-from ratelimit_middleware.decision import Policy
-from ratelimit_middleware.errors import InvalidLimitError
+from ratelimit_middleware.rules.compile_limits import LimitCompiler
 from ratelimit_middleware.rules.document import Document, Finding, Path
-from ratelimit_middleware.rules.grammar import LimitText, key_text
-from ratelimit_middleware.rules.model import KeyPart, Limit, Route, Rule, RuleSet
+from ratelimit_middleware.rules.model import Answer, Limit, Route, Rule, RuleSet
+from ratelimit_middleware.rules.names import Names, wire_name
 from ratelimit_middleware.rules.route import parse_route
-from ratelimit_middleware.rules.schema import FileSpec, RuleSpec, WarmUpSpec
-from ratelimit_middleware.rules.words import shown
+from ratelimit_middleware.rules.schema import FileSpec, RefusalSpec, RuleSpec
+from ratelimit_middleware.rules.words import GrammarError, shown
 
-__all__ = ["compile_file"]
-
-_NAME_LENGTH = 60
-_CLIENT_WRITTEN = frozenset({"header"})
+__all__ = ["Part", "compile_files"]
 
 
-def compile_file(spec: FileSpec, document: Document) -> tuple[RuleSet, list[Finding]]:
-    """The rule set, and what is wrong with rules whose shape is sound."""
-    compiler = _Compiler(spec, document)
-    limits = [compiler.rule(("limits", text), rule, parse_route(text)) for text, rule in spec.limits.items()]
-    always = [compiler.rule(("always", index), rule) for index, rule in spec.always.items()]
-    default = compiler.rule(("default",), spec.default) if spec.default else None
-    ruleset = RuleSet(
+class Part(NamedTuple):
+    """A file, read and checked; what is wrong with it is found one after the other."""
+
+    spec: FileSpec
+    document: Document
+    findings: list[Finding]
+
+    def refuse(self, path: Path, message: str, *, at_key: bool = False) -> None:
+        """Add a finding."""
+        self.findings.append(self.document.find(path, message, at_key=at_key))
+
+
+def compile_files(parts: Sequence[Part]) -> RuleSet | None:
+    """The rules of a file and of those it includes as one set; None when there are findings."""
+    compiler = _Compiler(parts)
+    limits = [
+        compiler.rule(part, ("limits", place), rule)
+        for part in parts
+        for place, rule in part.spec.limits.items()
+    ]
+    always = [
+        compiler.rule(part, ("always", index), rule)
+        for part in parts
+        for index, rule in part.spec.always.items()
+    ]
+    main = parts[0]
+    spec = main.spec
+    default = compiler.rule(main, ("default",), spec.default) if spec.default else None
+    if not default:
+        compiler.check_hosts()
+    if any(part.findings for part in parts):
+        return None
+    return RuleSet(
         limits=tuple(rule for rule in limits if rule),
         always=tuple(rule for rule in always if rule),
         default=default,
         store_url=spec.store.url,
         headers=spec.response.headers,
-        source=document.name,
+        headers_on=spec.response.headers_on,
+        expose_cors=spec.response.expose_cors,
+        answer=_merged(Answer(), spec.response),
+        source=main.document.name,
+        case_sensitive=spec.case_sensitive,
+        skip_preflight=spec.preflight == "skip",
     )
-    return ruleset, compiler.findings
 
 
 class _Compiler:
-    """What the rules of a file share: the names taken and the findings."""
+    """What all rules share: the names taken, and the buckets that several have together."""
 
-    def __init__(self, spec: FileSpec, document: Document) -> None:
-        self.findings: list[Finding] = []
-        self._document = document
-        self._rule_names: set[str] = set()
-        rules = [*spec.limits.values(), *spec.always.values(), *([spec.default] if spec.default else [])]
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+        self._file = parts[0].spec
+        self._file_answer = _merged(Answer(), self._file.response)
+        specs = [rule for part in parts for rule in (*part.spec.limits.values(), *part.spec.always.values())]
+        specs += [self._file.default] if self._file.default else []
         # Names that somebody chose are kept free for them, whatever stands above.
-        self._chosen = {rule.name for rule in rules if rule.name}
-        self._policy_names: set[str] = set()
-        self._suffixes: dict[str, int] = {}
+        self._names = Names(rule.name for rule in specs if rule.name)
+        self._rule_names: set[str] = set()
+        self._buckets: dict[str, tuple[Limit, ...]] = {}
 
-    def rule(self, path: Path, spec: RuleSpec, route: Route | None = None) -> Rule | None:
-        """A rule; None when it is switched off or wrong."""
-        name = spec.name or (route.pattern if route else _own_name(path))
-        routes = (route,) if route else ()
+    def rule(self, part: Part, path: Path, spec: RuleSpec) -> Rule | None:
+        """A rule; None when it is switched off."""
+        routes = self._routes(part, path, spec)
+        chosen = spec.name or ("" if _is_route(path) else str(path[-1]) if path[0] == "limits" else "")
+        name = chosen or (routes[0].pattern if routes else self._own_name(part, path))
         if name in self._rule_names:
-            self._refuse((*path, "name"), _taken(name, spec, route), at_key=not spec.name)
+            part.refuse((*path, "name"), _taken(name, spec, routes), at_key=not spec.name)
         self._rule_names.add(name)
-        self._check_clients(path, spec)
         if spec.unlimited and path[0] == "always":
-            self._refuse(
+            part.refuse(
                 (*path, "limit"), "`unlimited` does not belong in `always`, which counts every request"
             )
-        base = spec.name or _wire_name(name)
-        limits = [self._limit(path, spec, name, base, number) for number in range(len(spec.placed_limits))]
+        limits = self._limits(part, path, spec, name, chosen)
         if spec.mode == "none":
             return None
-        return Rule(name, routes, tuple(limit for limit in limits if limit), spec.unlimited)
+        return Rule(name, routes, limits, spec.unlimited, self._own_answer(spec), tuple(spec.hosts))
 
-    def _refuse(self, path: Path, message: str, *, at_key: bool = False) -> None:
-        self.findings.append(self._document.find(path, message, at_key=at_key))
+    def _limits(self, part: Part, path: Path, spec: RuleSpec, name: str, chosen: str) -> tuple[Limit, ...]:
+        base = chosen or wire_name(name)
+        compiler = LimitCompiler(
+            path,
+            spec,
+            lambda below, message: part.refuse((*path, *below), message),
+            self._file.timezone,
+            not self._file.case_sensitive,
+        )
+        limits = compiler.limits(
+            f"bucket:{spec.bucket}" if spec.bucket else name,
+            lambda number: self._names.policy(base, number, chosen=bool(spec.name)),
+        )
+        if spec.bucket:
+            first = self._buckets.setdefault(spec.bucket, limits)
+            if [_shared(limit) for limit in first] != [_shared(limit) for limit in limits]:
+                part.refuse(
+                    (*path, "bucket"),
+                    f"the bucket {shown(spec.bucket)} is shared with a rule of other limits, keys or mode:"
+                    " rules that share a bucket have the same",
+                )
+        return limits
 
-    def _check_clients(self, path: Path, spec: RuleSpec) -> None:
-        """Refuse a limit that a client leaves by writing another header, if nothing else holds it."""
-        keys = [(index, limit.key or spec.key) for index, limit in spec.placed_limits]
-        if spec.trusted or any(not _client_written(key) for _, key in keys):
-            return
-        for index, key in keys:
-            message = (
-                f"the key {shown(key_text(key))} has a part that the client writes and may change at will:"
-                " add a limit `per ip` beside it, or `trusted: true` if a proxy sets it"
-            )
-            self._refuse((*path, "limit", index), message)
+    def _routes(self, part: Part, path: Path, spec: RuleSpec) -> tuple[Route, ...]:
+        """The routes of a rule, each once."""
+        if path[0] != "limits":
+            for key in ("routes", "methods", "hosts"):
+                if getattr(spec, key):
+                    part.refuse((*path, key), f"`{key}` is for rules of `limits`", at_key=True)
+            return ()
+        texts = [str(path[1])] if _is_route(path) else []
+        if not texts and not spec.routes:
+            part.refuse(path, _no_route(str(path[1])), at_key=True)
+        routes: dict[str, Route] = {}
+        for text in (*texts, *spec.routes):
+            route = parse_route(text)
+            if route.methods and spec.methods:
+                part.refuse(
+                    (*path, "methods"), f"{shown(text)} names methods already: write them in one place"
+                )
+            elif spec.methods:
+                route = parse_route(f"{','.join(spec.methods)} {route.pattern}")
+            routes[route.pattern] = route
+        return tuple(routes.values())
 
-    def _limit(self, path: Path, spec: RuleSpec, rule: str, base: str, number: int) -> Limit | None:
-        index, text = spec.placed_limits[number]
-        try:
-            algorithm = _algorithm(text, spec.warm_up)
-        except InvalidLimitError as error:
-            self._refuse(_blamed(path, error.what, index), f"{shown(text)}: {error}")
+    def _own_name(self, part: Part, path: Path) -> str:
+        """What a rule without name and route is called: `default`, or `always-1`, … over all files."""
+        if path[0] == "default":
+            return "default"
+        before = self._parts[: self._parts.index(part)]
+        return f"always-{sum(len(other.spec.always) for other in before) + int(path[1]) + 1}"
+
+    def _own_answer(self, spec: RuleSpec) -> Answer | None:
+        """What the rule says of its own, the rest as the file has it."""
+        if spec.response is None and spec.status is None:
             return None
-        policy = Policy(
-            self._policy_name(base, number, spec), algorithm.quota, algorithm.window_ns, text.rate
-        )
-        rule_id = rule if number == 0 else f"{rule}#{number + 1}"
-        return Limit(policy, algorithm, text.key or spec.key, rule_id, spec.mode == "shadow")
+        answer = _merged(self._file_answer, spec.response) if spec.response else self._file_answer
+        return replace(answer, status=spec.status) if spec.status else answer
 
-    def _policy_name(self, base: str, number: int, spec: RuleSpec) -> str:
-        """`base`, else `base-2`, `base-3`, …: the first that is free."""
-        chosen = base == spec.name and number == 0
-        name = base if number == 0 else f"{base}-{number + 1}"
-        while name in self._policy_names or (name in self._chosen and not chosen):
-            self._suffixes[base] = max(self._suffixes.get(base, 1), number + 1) + 1
-            name = f"{base}-{self._suffixes[base]}"
-        self._policy_names.add(name)
-        return name
-
-
-def _algorithm(text: LimitText, warm_up: WarmUpSpec | None) -> Algorithm:
-    """The arithmetic that keeps a limit.
-
-    Raises:
-        InvalidLimitError: the algorithm refuses a number.
-    """
-    if warm_up:
-        return WarmUpWindow(
-            limit=text.count,
-            period=text.period_s,
-            warm_up_period=warm_up.period,
-            cold_factor=warm_up.cold_factor,
-        )
-    if text.burst is not None:
-        return GCRA(limit=text.count, period=text.period_s, burst=text.burst)
-    return SlidingWindow(limit=text.count, period=text.period_s)
+    def check_hosts(self) -> None:
+        """Refuse rules for some hosts where nothing holds requests that name another."""
+        for part in self._parts:
+            for place, rule in part.spec.limits.items():
+                if rule.hosts:
+                    part.refuse(
+                        ("limits", place, "hosts"),
+                        "a client may name any other host and go free: add a `default` to the file",
+                        at_key=True,
+                    )
+                    return
 
 
-def _blamed(path: Path, what: str, index: int) -> Path:
-    """The place of the number that an algorithm refused."""
-    if what == "cold_factor":
-        return (*path, "warm_up", "cold_factor")
-    return (*path, "warm_up", "period") if what == "warm_up_period" else (*path, "limit", index)
+def _merged(common: Answer, spec: RefusalSpec) -> Answer:
+    """`common` with what `spec` says."""
+    said = spec.model_fields_set & RefusalSpec.model_fields.keys()
+    return replace(common, **{key: getattr(spec, key) for key in said})
 
 
-def _client_written(key: tuple[KeyPart, ...]) -> bool:
-    return any(part.kind in _CLIENT_WRITTEN for part in key)
+def _is_route(path: Path) -> bool:
+    return path[0] == "limits" and "/" in str(path[1])
 
 
-def _own_name(path: Path) -> str:
-    """What a rule without name and route is called: `default`, `always-1`, `always-2`."""
-    return f"always-{int(path[1]) + 1}" if path[0] == "always" else "default"
+def _no_route(text: str) -> str:
+    try:
+        parse_route(text)
+    except GrammarError as error:
+        return f"{error}; or give the rule a list of `routes`"
+    return ""
 
 
-def _wire_name(name: str) -> str:
-    """A rule's name as a policy name: `GET /items/{id:int}` becomes `get-items-id`."""
-    plain = re.sub(r":\w+\}", "}", name).lower()
-    return re.sub(r"[^a-z0-9]+", "-", plain)[:_NAME_LENGTH].strip("-") or "root"
+def _shared(limit: Limit) -> tuple[object, ...]:
+    """What limits of one bucket have in common."""
+    return limit.algorithm, limit.key, limit.choose, limit.shadow
 
 
-def _taken(name: str, spec: RuleSpec, route: Route | None) -> str:
+def _taken(name: str, spec: RuleSpec, routes: Sequence[Route]) -> str:
     if spec.name:
         return f"the name {shown(name)} is taken by another rule: each needs its own"
-    if route:
+    if routes:
         return f"the route {shown(name)} stands twice, in two spellings: put its limits in one rule"
     return f"the name {shown(name)} belongs to this rule: rename the other one that has it"

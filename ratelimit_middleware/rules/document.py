@@ -20,6 +20,7 @@ __all__ = [
     "Position",
     "at_position",
     "failure",
+    "in_order",
 ]
 
 MAX_DEPTH = 20
@@ -102,10 +103,13 @@ def at_position(name: str, lines: list[str], position: Position, message: str) -
 
 
 def failure(findings: list[Finding]) -> RuleFileError:
-    """All that was found as one error, in order of place."""
-    return RuleFileError(
-        [finding.problem for finding in sorted(findings, key=lambda finding: finding.position)]
-    )
+    """All that was found in a file as one error, in order of place."""
+    return RuleFileError(in_order(findings))
+
+
+def in_order(findings: list[Finding]) -> list[RuleProblem]:
+    """The problems of a file in order of place."""
+    return [finding.problem for finding in sorted(findings, key=lambda finding: finding.position)]
 
 
 def _excerpt(line: str, column: int) -> str:

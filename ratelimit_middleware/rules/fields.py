@@ -10,30 +10,49 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ratelimit_middleware.rules.grammar import LimitText, Unlimited, parse_duration, parse_key, parse_limits
-from ratelimit_middleware.rules.model import KeyPart
+from ratelimit_middleware.rules.callables import is_async, resolve
+from ratelimit_middleware.rules.grammar import (
+    AskedText,
+    LimitText,
+    Unlimited,
+    parse_duration,
+    parse_key,
+    parse_limits,
+)
+from ratelimit_middleware.rules.model import KeyPart, Responder
 from ratelimit_middleware.rules.route import parse_route
 from ratelimit_middleware.rules.words import GrammarError, choose, not_yet, shown, unknown
 
 __all__ = [
     "read_behavior",
     "read_cold_factor",
+    "read_detail",
+    "read_flag",
     "read_headers",
+    "read_headers_on",
     "read_key",
     "read_limits",
     "read_mode",
     "read_name",
     "read_period",
+    "read_responder",
     "read_route",
+    "read_status",
     "read_store_url",
-    "read_trusted",
     "read_version",
-    "refuse_twice",
 ]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_STORES_NOT_YET = ("redis", "rediss", "valkey", "valkeys", "unix", "shared", "lmdb")
-_HEADERS_NOT_YET = ("draft-7", "draft-6", "legacy-seconds")
+_STORES = ("memory", "shared")
+_STORES_NOT_YET = ("redis", "rediss", "valkey", "valkeys", "unix")
+_HEADERS = ("draft-11", "draft-7", "draft-6", "legacy", "legacy-seconds")
+# Pairs that write one field in two ways (draft-6 and draft-7 write RateLimit-Policy alike).
+_CLASHES = (
+    ("draft-11", "draft-7", "RateLimit"),
+    ("draft-11", "draft-6", "RateLimit-Policy"),
+    ("legacy", "legacy-seconds", "X-RateLimit-Reset"),
+)
+_LONGEST_DETAIL = 500
 _OFF = (False, "off", "no")
 _ON = (True, "on", "yes")
 
@@ -47,10 +66,8 @@ def _text(what: str, example: str) -> Callable[[Any], str]:
     return check
 
 
-def read_limits(value: Any) -> tuple[LimitText | Unlimited, ...]:
+def read_limits(value: Any) -> tuple[LimitText | AskedText | Unlimited, ...]:
     """The limits of a text."""
-    if isinstance(value, dict):
-        raise GrammarError(not_yet("the long form of a limit", "write a text such as `100/minute burst 20`"))
     return parse_limits(_text("a limit", "a text such as `100/minute`")(value))
 
 
@@ -83,11 +100,16 @@ def read_mode(value: Any) -> str:
     return "none" if value in _OFF else choose("mode", value, ("enforce", "shadow", "none"))
 
 
-def read_trusted(value: Any) -> bool:
-    """Whether a value that clients could write is set by a proxy."""
-    if not isinstance(value, bool):
-        raise GrammarError(f"trusted is `true` or `false`, not {shown(value)}")
-    return value
+def read_flag(key: str) -> Callable[[Any], bool]:
+    """Whether something is so: a function for the key of this name."""
+
+    def check(value: Any) -> bool:
+        if not isinstance(value, bool):
+            instead = " without quotes" if value in ("true", "false") else f", not {shown(value)}"
+            raise GrammarError(f"{key} is `true` or `false`{instead}")
+        return value
+
+    return check
 
 
 def read_name(value: Any) -> str:
@@ -102,8 +124,9 @@ def read_name(value: Any) -> str:
 
 def read_route(value: Any) -> str:
     """The text of a route, once it is known to be one."""
-    parse_route(value)
-    return str(value)
+    route = _text("a route", "`/items` or `GET /items`")(value)
+    parse_route(route)
+    return route
 
 
 def read_version(value: Any) -> int:
@@ -120,13 +143,16 @@ def read_store_url(value: Any) -> str:
     url = _text("a store", "a URL such as `memory://`")(value)
     scheme, mark, rest = url.partition("://")
     # Only the scheme is ever quoted: what follows may hold a password from the environment.
+    known = "`memory://` and `shared://`"
     if mark and scheme in _STORES_NOT_YET:
-        raise GrammarError(not_yet(f"the store `{scheme}://`", "this version knows `memory://`"))
-    if not mark or scheme != "memory":
-        what = unknown("store", scheme, ("memory",), _STORES_NOT_YET) if mark else "the store is not a URL"
-        raise GrammarError(f"{what}; write `memory://`")
-    if rest:
+        raise GrammarError(not_yet(f"the store `{scheme}://`", f"this version knows {known}"))
+    if not mark or scheme not in _STORES:
+        what = unknown("store", scheme, _STORES, _STORES_NOT_YET) if mark else "the store is not a URL"
+        raise GrammarError(f"{what}; write `memory://` or `shared://`")
+    if scheme == "memory" and rest:
         raise GrammarError("`memory://` takes nothing after it")
+    if scheme == "shared" and rest and not rest.startswith("/"):
+        raise GrammarError("`shared://` takes nothing or a directory after it, `shared:///run/myapp/limits`")
     return url
 
 
@@ -134,17 +160,59 @@ def read_headers(value: Any) -> tuple[str, ...]:
     """The generations of header fields; none for `none`."""
     if value in (*_OFF, "none"):
         return ()
-    return tuple(_read_header(item) for item in (value if isinstance(value, list) else [value]))
+    return _without_clashes(
+        tuple(_read_header(item) for item in (value if isinstance(value, list) else [value]))
+    )
 
 
 def _read_header(value: Any) -> str:
     if value == "none":
         raise GrammarError("`none` cannot stand in a list of header generations")
-    return choose("header generation", value, ("draft-11", "legacy"), (*_HEADERS_NOT_YET, "none"))
+    return choose("header generation", value, _HEADERS, ("none",))
 
 
-def refuse_twice(styles: tuple[str, ...]) -> tuple[str, ...]:
-    """Each generation once."""
+def _without_clashes(styles: tuple[str, ...]) -> tuple[str, ...]:
+    """Each generation once, and each field in one syntax."""
     if len(set(styles)) < len(styles):
         raise GrammarError("a header generation stands twice in the list")
+    for one, other, name in _CLASHES:
+        if one in styles and other in styles:
+            raise GrammarError(
+                f"`{one}` and `{other}` write the field {name} in different ways: choose one of them"
+            )
     return styles
+
+
+def read_headers_on(value: Any) -> str:
+    """On which responses the fields are sent; `none` is a matter of `headers`."""
+    return choose("headers_on", value, ("all", "refused"))
+
+
+def read_status(value: Any) -> int:
+    """The status of a refusal."""
+    if isinstance(value, str) and value.isdecimal():
+        raise GrammarError(f"the status is a number: write {shown(value)} without quotes")
+    if isinstance(value, bool) or not isinstance(value, int) or not 400 <= value <= 599:
+        raise GrammarError(
+            f"status {shown(value)} is not allowed: it is a number from 400 to 599, usually 429 or 503"
+        )
+    return value
+
+
+def read_detail(value: Any) -> str:
+    """What the body of a refusal says."""
+    detail = _text("a detail", "a text such as `Slow down, or see /docs/limits.`")(value)
+    plain = all(char.isprintable() or char == "\n" for char in detail)
+    if not detail.strip() or not plain or len(detail) > _LONGEST_DETAIL:
+        raise GrammarError(
+            f"the detail {shown(detail)} is not a text of 1 to {_LONGEST_DETAIL} printable characters"
+        )
+    return detail
+
+
+def read_responder(value: Any) -> Responder:
+    """A function that gives the whole answer."""
+    responder = resolve(_text("a responder", "`python:MODULE:FUNCTION`")(value))
+    if is_async(responder):
+        raise GrammarError(f"the responder {shown(value)} is async: a plain function is needed")
+    return responder

@@ -1,9 +1,11 @@
 """What a limit, a key and a duration look like as text.
 
     limit  = "unlimited" | number ("/" | "per") [number] unit [ "burst" number ] [ "per" key ]
+           | "python:" MODULE ":" FUNCTION [ "per" key ]
     list   = limit *( (";" | ",") limit )
     key    = part *( "+" part )
-    part   = "ip" | "global" | "route" | "method" | "header:" NAME
+    part   = "ip" | "user" | "route" | "path" | "method" | "host" | "global"
+           | "header:" NAME | "cookie:" NAME | "query:" NAME | "python:" MODULE ":" FUNCTION
 
 Nothing here knows where the text stood; who reads a file adds the place.
 """
@@ -14,11 +16,14 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ratelimit_middleware.request import Asked
+from ratelimit_middleware.rules.callables import asked
 from ratelimit_middleware.rules.model import KeyKind, KeyPart
-from ratelimit_middleware.rules.words import GrammarError, not_yet, shown, unknown
+from ratelimit_middleware.rules.words import GrammarError, shown, unknown
 
 __all__ = [
     "UNLIMITED",
+    "AskedText",
     "LimitText",
     "Unlimited",
     "key_text",
@@ -27,6 +32,7 @@ __all__ = [
     "parse_limit",
     "parse_limits",
     "parse_number",
+    "parse_period",
 ]
 
 Unlimited: TypeAlias = Literal["unlimited"]
@@ -44,9 +50,11 @@ _SHORT_UNITS = {
     "d": "day",
     "w": "week",
 }
+_TOO_SHORT = ("ms", "msec", "millisecond", "milliseconds", "us", "ns")
 _CALENDAR_UNITS = ("month", "year")
-_SIMPLE_PARTS: tuple[KeyKind, ...] = ("ip", "global", "route", "method")
-_PARTS_NOT_YET = ("user", "path", "host", "cookie:NAME", "query:NAME", "python:MODULE:FUNCTION")
+_SIMPLE_PARTS: tuple[KeyKind, ...] = ("ip", "user", "global", "route", "path", "method", "host")
+_NAMED_PARTS: tuple[KeyKind, ...] = ("header", "cookie", "query")
+_PARTS = (*_SIMPLE_PARTS, "header:NAME", "cookie:NAME", "query:NAME", "python:MODULE:FUNCTION")
 
 _MAX_TEXT = 500
 _MAX_NUMBER = 10**9
@@ -57,8 +65,10 @@ _LIMIT = re.compile(
     r"(?:\s+burst\s+(?P<burst>\S+))?(?:\s+per\s+(?P<key>\S.*))?",
     re.IGNORECASE,
 )
-_DURATION = re.compile(r"(?P<amount>[0-9_]+)\s*(?P<unit>[^\W\d_]+)")
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*.^_`|~-]+")
+_ASKED = re.compile(r"(?P<function>python:\S+)(?:\s+per\s+(?P<key>\S.*))?", re.IGNORECASE)
+_PERIOD = re.compile(r"(?P<amount>[0-9_]*)\s*(?P<unit>[^\W\d_]+)")
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*.^_`|~-]+")
+_QUERY_NAME = re.compile(r"[^\s+&=#;,]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +78,7 @@ class LimitText:
     Attributes:
         count: permits per period.
         amount: how many units the period has.
-        unit: `second`, `minute`, `hour`, `day` or `week`.
+        unit: `second`, `minute`, `hour`, `day`, `week`, `month` or `year`.
         burst: permits at once, for a steady rate; None = a window.
         key: what splits the traffic; None = what the rule says.
     """
@@ -80,8 +90,13 @@ class LimitText:
     key: tuple[KeyPart, ...] | None = None
 
     @property
+    def by_calendar(self) -> bool:
+        """Whether the period is a month or year, whose length varies."""
+        return self.unit in _CALENDAR_UNITS
+
+    @property
     def period_s(self) -> int:
-        """The period in seconds."""
+        """The period in seconds; not for months and years."""
         return self.amount * _SECONDS[self.unit]
 
     @property
@@ -92,6 +107,23 @@ class LimitText:
 
     def __str__(self) -> str:
         """A spelling that `parse_limit` reads back to the same value."""
+        return self.rate + ("" if self.key is None else f" per {key_text(self.key)}")
+
+
+@dataclass(frozen=True, slots=True)
+class AskedText:
+    """A limit that a function of the app tells for each request."""
+
+    asked: Asked
+    key: tuple[KeyPart, ...] | None = None
+
+    @property
+    def rate(self) -> str:
+        """What stands for the numbers."""
+        return f"python:{self.asked.name}"
+
+    def __str__(self) -> str:
+        """As `parse_limit` reads it."""
         return self.rate + ("" if self.key is None else f" per {key_text(self.key)}")
 
 
@@ -111,7 +143,7 @@ def parse_number(text: str, what: str) -> int:
     return int(text)
 
 
-def parse_limits(text: str) -> tuple[LimitText | Unlimited, ...]:
+def parse_limits(text: str) -> tuple[LimitText | AskedText | Unlimited, ...]:
     """The limits of a `;` or `,` list.
 
     Raises:
@@ -122,22 +154,26 @@ def parse_limits(text: str) -> tuple[LimitText | Unlimited, ...]:
     return tuple(parse_limit(part) for part in re.split("[;,]", text))
 
 
-def parse_limit(text: str) -> LimitText | Unlimited:
+def parse_limit(text: str) -> LimitText | AskedText | Unlimited:
     """One limit.
 
     Raises:
-        GrammarError: it does not follow the grammar.
+        GrammarError: it does not follow the grammar, or names a function that cannot be had.
     """
     text = text.strip()
     if text.lower() == UNLIMITED:
         return UNLIMITED
-    if text.lower().startswith("python:"):
-        raise GrammarError(not_yet("a limit from Python code"))
+    by_function = _ASKED.fullmatch(text)
+    if by_function:
+        key = by_function["key"]
+        return AskedText(asked(by_function["function"]), None if key is None else parse_key(key))
     found = _LIMIT.fullmatch(text)
     if not found or len(text) > _MAX_TEXT:
         raise GrammarError(f"{shown(text)} is not a limit: {_EXAMPLES}")
     count, amount, unit, burst, key = found.group("count", "amount", "unit", "burst", "key")
     length, name = _period(amount, unit)
+    if burst is not None and name in _CALENDAR_UNITS:
+        raise GrammarError(f"`burst` is for spans of time, and a {name} is a window of the calendar")
     return LimitText(
         parse_number(count, "the number of permits"),
         length,
@@ -153,18 +189,36 @@ def parse_duration(text: str) -> int:
     Raises:
         GrammarError: not a whole number and a unit, or longer than 10 years.
     """
-    found = _DURATION.fullmatch(text.strip()) if len(text) <= _MAX_TEXT else None
-    if not found:
+    found = _PERIOD.fullmatch(text.strip()) if len(text) <= _MAX_TEXT else None
+    if not found or not found["amount"]:
         raise GrammarError(f"{shown(text)} is not a span of time: write `30s` or `5m`")
     length, name = _period(found["amount"], found["unit"])
+    if name in _CALENDAR_UNITS:
+        raise GrammarError(f"a {name} is not a span of time, for its length varies: write days")
     return length * _SECONDS[name]
+
+
+def parse_period(text: str) -> tuple[int, str]:
+    """The period of a limit, such as `hour`, `15m` or `month`: how many of which unit.
+
+    Raises:
+        GrammarError: not a unit of time, with or without a whole number before it.
+    """
+    found = _PERIOD.fullmatch(text.strip()) if len(text) <= _MAX_TEXT else None
+    if not found:
+        raise GrammarError(f"{shown(text)} is not the period of a limit: write `minute`, `15m` or `month`")
+    return _period(found["amount"], found["unit"])
 
 
 def _period(amount: str, unit: str) -> tuple[int, str]:
     """How many of which unit; one, when no number is written."""
     name = _unit(unit)
     length = parse_number(amount, "the number of units") if amount else 1
-    if length * _SECONDS[name] > _MAX_PERIOD_S:
+    if name in _CALENDAR_UNITS and length > 1:
+        raise GrammarError(
+            f"a window of {length} {name}s is not known: calendar windows are one month or one year"
+        )
+    if length * _SECONDS.get(name, 1) > _MAX_PERIOD_S:
         raise GrammarError(f"a span of {length} {name}s is too long: the longest is 10 years")
     return length, name
 
@@ -172,12 +226,13 @@ def _period(amount: str, unit: str) -> tuple[int, str]:
 def _unit(text: str) -> str:
     word = text.lower()
     unit = _SHORT_UNITS.get(word) or word.removesuffix("s")  # `ms` must not become minutes
-    if unit in _CALENDAR_UNITS:
-        raise GrammarError(not_yet(f"the calendar unit `{unit}`", "the longest unit is `week`"))
-    if unit in _SIMPLE_PARTS or unit == "user":
+    if unit in _SIMPLE_PARTS:
         raise GrammarError(f"{shown(text)} is a key, not a unit of time: write `5/minute per {unit}`")
-    if unit not in _SECONDS:
-        raise GrammarError(unknown("unit of time", text, [*_SECONDS, "s", "m", "h", "d", "w"]))
+    if word in _TOO_SHORT:
+        raise GrammarError(f"{shown(text)} is too short a unit: write the limit per second, `50/second`")
+    if unit not in _SECONDS and unit not in _CALENDAR_UNITS:
+        known = [*_SECONDS, *_CALENDAR_UNITS, "s", "m", "h", "d", "w"]
+        raise GrammarError(unknown("unit of time", text, known))
     return unit
 
 
@@ -194,21 +249,31 @@ def parse_key(text: str) -> tuple[KeyPart, ...]:
 
 
 def _key_part(text: str) -> KeyPart:
-    kind, colon, name = text.partition(":")
-    kind = kind.lower()
+    word, colon, name = text.partition(":")
+    kind = word.lower()
     if not colon:
         for simple in _SIMPLE_PARTS:
             if kind == simple:
                 return KeyPart(simple)
-    if kind == "header" and _HEADER_NAME.fullmatch(name):
-        return KeyPart("header", name.lower())
-    if any(kind == part.partition(":")[0] for part in _PARTS_NOT_YET):
-        raise GrammarError(not_yet(f"the key part {shown(text)}"))
-    if kind == "header":
-        raise GrammarError(f"{shown(text)} names no header: write `header:X-API-Key`")
+    if kind == "python":
+        function = asked(text)
+        return KeyPart("python", function.name, function)
+    for named in _NAMED_PARTS:
+        if kind == named:
+            return KeyPart(named, _part_name(named, name, text))
     if re.search(r"\sburst\s", text, re.IGNORECASE):
         raise GrammarError("`burst` stands before the key: write `10/second burst 20 per ip`")
-    raise GrammarError(unknown("key part", text, [*_SIMPLE_PARTS, "header:NAME"], _PARTS_NOT_YET))
+    if re.fullmatch(r"\w+(\.\w+)*:\w+", text):
+        raise GrammarError(f"{shown(text)} is no part of a key: for a function write `python:{text}`")
+    raise GrammarError(unknown("key part", text, _PARTS))
+
+
+def _part_name(kind: KeyKind, name: str, text: str) -> str:
+    """The name of a header (lower case), cookie or query parameter."""
+    if not (_QUERY_NAME if kind == "query" else _TOKEN).fullmatch(name):
+        example = {"header": "header:X-API-Key", "cookie": "cookie:session"}.get(kind, "query:token")
+        raise GrammarError(f"{shown(text)} names no {kind}: write `{example}`")
+    return name.lower() if kind == "header" else name
 
 
 def key_text(key: tuple[KeyPart, ...]) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ratelimit_middleware.errors import RuleFileError, RuleProblem
-from ratelimit_middleware.rules.document import Document, Finding, failure
+from ratelimit_middleware.rules.document import Document, Finding, in_order
 from ratelimit_middleware.rules.model import RuleSet
+
+if TYPE_CHECKING:
+    from ratelimit_middleware.rules.compile import Part
 
 __all__ = ["load_rules"]
 
@@ -32,18 +35,31 @@ def load_rules(
     if not isinstance(source, (str, os.PathLike, Mapping)):
         raise TypeError(f"rules are a path, a mapping or a RuleSet, not {type(source).__name__}")
     # Only here: an app whose rules are built in Python needs neither PyYAML nor pydantic.
-    from ratelimit_middleware.rules.compile import compile_file
-    from ratelimit_middleware.rules.schema import checked
+    from ratelimit_middleware.rules.compile import compile_files
+    from ratelimit_middleware.rules.include import Includes
 
     variables = os.environ if env is None else env
-    document, findings = _read(source, variables)
-    spec, misfits = checked(document.data)
-    ruleset, more = compile_file(spec, document)
-    findings += more
-    findings += [document.find(path, message, at_key=at_key) for path, message, at_key in misfits]
-    if findings:
-        raise failure(findings)
+    includes = Includes(lambda name: _part(name, variables))
+    main = _part(source, variables)
+    parts = [main, *includes.parts(main, "" if isinstance(source, Mapping) else os.fspath(source))]
+    ruleset = compile_files(parts)
+    if not ruleset or includes.problems:
+        found = [problem for part in parts for problem in in_order(part.findings)]
+        raise RuleFileError([*found, *includes.problems])
     return ruleset
+
+
+def _part(source: str | os.PathLike[str] | Mapping[str, Any], env: Mapping[str, str]) -> Part:
+    """A file or mapping, read and checked by itself."""
+    from ratelimit_middleware.rules.compile import Part
+    from ratelimit_middleware.rules.misfits import checked
+
+    document, findings = _read(source, env)
+    spec, misfits = checked(document.data)
+    part = Part(spec, document, findings)
+    for path, message, at_key in misfits:
+        part.refuse(path, message, at_key=at_key)
+    return part
 
 
 def _read(
@@ -65,4 +81,6 @@ def _bytes(name: str, size: int) -> bytes:
             return file.read(size)
     except (OSError, ValueError) as error:  # ValueError: a NUL or a lone surrogate in the name
         reason = getattr(error, "strerror", None) or str(error)
+        if not Path(name).is_absolute() and isinstance(error, FileNotFoundError):
+            reason += f" (a relative path, looked up in {Path.cwd()})"
         raise RuleFileError([RuleProblem(name, f"the rule file cannot be read: {reason}")]) from None

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 from ratelimit_middleware.request import RequestView
+from ratelimit_middleware.rules.hosts import matches
 from ratelimit_middleware.rules.model import Limit, Route, Rule, RuleSet
 from ratelimit_middleware.rules.route import REST, fold, segments
 
@@ -97,17 +98,22 @@ class Matcher:
     May be used from several threads: the cache is the only thing that changes, by single steps of a dict.
     """
 
-    __slots__ = ("_always", "_cache", "_default", "_root")
+    __slots__ = ("_always", "_by_host", "_cache", "_fold", "_root", "_skip_preflight", "default")
 
     def __init__(self, ruleset: RuleSet) -> None:
+        self._fold = fold if ruleset.case_sensitive else _fold_case
         self._root = _Node()
         for order, rule in enumerate(ruleset.limits):
             for route in rule.routes:
-                for path in {route.path, fold(route.path)}:
+                for path in {route.path, self._fold(route.path)}:
                     self._root.add(_Entry(order, rule, route), path)
-        self._always = tuple((limit, "") for rule in ruleset.always for limit in rule.limits)
-        self._default = tuple((limit, "") for limit in ruleset.default.limits) if ruleset.default else ()
-        self._cache: dict[tuple[str, str, str], Counted] = {}
+        self._always: Counted = tuple((limit, "") for rule in ruleset.always for limit in rule.limits)
+        self.default: Counted = (
+            tuple((limit, "") for limit in ruleset.default.limits) if ruleset.default else ()
+        )
+        self._by_host = any(rule.hosts for rule in ruleset.limits)
+        self._skip_preflight = ruleset.skip_preflight
+        self._cache: dict[tuple[str, str, str, str], Counted] = {}
 
     def match(self, view: RequestView) -> Counted:
         """Every limit that counts for the request, in the order `always`, `limits`, `default`.
@@ -116,38 +122,58 @@ class Matcher:
         either counts, once; `unlimited` only if both are. `default` counts unless the request is
         unlimited or a limit of `limits` that is not a shadow counts.
         """
-        key = (view.kind, view.method, view.path)
+        key = (view.kind, view.method, view.path, view.host if self._by_host else "")
+        if key[1] == "OPTIONS" and self._skip_preflight and _is_preflight(view):
+            return self._always
         counted = self._cache.get(key)
         if counted is None:
             counted = self._always + self._routed(*key)
-            if len(key[1]) + len(key[2]) <= _CACHE_TEXT:
+            if len(key[1]) + len(key[2]) + len(key[3]) <= _CACHE_TEXT:
                 if len(self._cache) >= _CACHE_ENTRIES:  # random paths must not grow it without end
                     self._cache.clear()
                 self._cache[key] = counted
         return counted
 
-    def _routed(self, kind: str, method: str, path: str) -> Counted:
+    def _routed(self, kind: str, method: str, path: str, host: str) -> Counted:
         wanted = _methods(kind, method)
-        as_seen = self._entries(path, wanted)
-        plain = fold(path)
-        folded = as_seen if plain == path else self._entries(plain, wanted)
+        as_seen = self._entries(path, wanted, host)
+        plain = self._fold(path)
+        folded = as_seen if plain == path else self._entries(plain, wanted, host)
         if _has_unlimited(as_seen) and _has_unlimited(folded):
             return ()
         entries = {**folded, **as_seen}
-        counted = tuple(
+        counted = _once(
             (limit, entries[order].route.pattern)
             for order in sorted(entries)
             for limit in entries[order].rule.limits
         )
-        return counted if any(not limit.shadow for limit, _ in counted) else counted + self._default
+        return counted if any(not limit.shadow for limit, _ in counted) else counted + self.default
 
-    def _entries(self, path: str, wanted: frozenset[str]) -> dict[int, _Entry]:
+    def _entries(self, path: str, wanted: frozenset[str], host: str) -> dict[int, _Entry]:
         """The routes that fit, by their rule's place in the file; a rule with several counts once."""
         return {
             entry.order: entry
             for entry in self._root.find(path)
-            if entry.route.methods is None or entry.route.methods & wanted
+            if (entry.route.methods is None or entry.route.methods & wanted)
+            and matches(entry.rule.hosts, host)
         }
+
+
+def _once(counted: Iterable[tuple[Limit, str]]) -> Counted:
+    """Each bucket once: of rules that share one, the first counts."""
+    first: dict[str, tuple[Limit, str]] = {}
+    for limit, route in counted:
+        first.setdefault(limit.rule_id, (limit, route))
+    return tuple(first.values())
+
+
+def _fold_case(path: str) -> str:
+    return fold(path).lower()
+
+
+def _is_preflight(view: RequestView) -> bool:
+    """A CORS preflight, as the Fetch standard (4.8) sends it."""
+    return view.header("origin") is not None and view.header("access-control-request-method") is not None
 
 
 def _methods(kind: str, method: str) -> frozenset[str]:

@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ratelimit_middleware.algorithms.base import Algorithm
-from ratelimit_middleware.decision import Policy
-from ratelimit_middleware.identity import KeyKind, KeyPart
+from ratelimit_middleware.decision import Policy, Verdict
+from ratelimit_middleware.errors import RuleFileError, RuleProblem
+from ratelimit_middleware.identity import KeyBuilder, KeyKind, KeyPart, Missing, key_builder, overflow_key
+from ratelimit_middleware.request import Asked, RequestView
 
-__all__ = ["HeaderStyle", "KeyKind", "KeyPart", "Limit", "Route", "Rule", "RuleSet"]
+__all__ = [
+    "Answer",
+    "HeaderStyle",
+    "HeadersOn",
+    "KeyKind",
+    "KeyPart",
+    "Limit",
+    "Responder",
+    "Route",
+    "Rule",
+    "RuleSet",
+]
 
-HeaderStyle: TypeAlias = Literal["draft-11", "legacy"]
+HeaderStyle: TypeAlias = Literal["draft-11", "draft-7", "draft-6", "legacy", "legacy-seconds"]
+HeadersOn: TypeAlias = Literal["all", "refused"]
+Responder: TypeAlias = Callable[[RequestView, Verdict], Any]
+"""Gives (status, headers, body); what it gives is checked, whatever it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a refused client hears.
+
+    Attributes:
+        status: the status code, 400 to 599.
+        detail: what the body says in the place of the limit and the wait; empty = these.
+        problem: whether the body may be a JSON problem; False = always plain text.
+        responder: gives the whole answer instead; the other attributes are for the case that it fails.
+    """
+
+    status: int = 429
+    detail: str = ""
+    problem: bool = True
+    responder: Responder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +56,17 @@ class Limit:
         policy: how clients see it.
         algorithm: the arithmetic.
         key: what splits the traffic; never empty.
-        rule_id: unique id of the limit in its rule set; the first part of every key in a store.
+        rule_id: id of the limit; the first part of every key in a store. Only rules that share a bucket
+            have limits of the same id.
         shadow: counted and reported, never refused.
+        cost: permits that a request takes.
+        cost_of: gives the cost where it depends on the request.
+        missing: what happens when the request lacks a part of the key.
+        choose: gives the limit that holds for a request instead, None for none; it differs in the
+            numbers only.
+        build_key: gives the key of a request's bucket.
+        overflow: key of the bucket that new clients share when the store is full.
+        plain: nothing but the key depends on the request.
     """
 
     policy: Policy
@@ -31,6 +74,26 @@ class Limit:
     key: tuple[KeyPart, ...]
     rule_id: str
     shadow: bool = False
+    cost: int = 1
+    cost_of: Callable[[RequestView], int] | None = None
+    missing: Missing = "ip"
+    choose: Callable[[Limit, RequestView, str], Limit | None] | None = None
+    build_key: KeyBuilder = field(init=False, repr=False, compare=False)
+    overflow: str = field(init=False, repr=False, compare=False)
+    plain: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Make ready what does not depend on the request."""
+        object.__setattr__(self, "build_key", key_builder(self.rule_id, self.key, self.missing))
+        object.__setattr__(self, "overflow", overflow_key(self.rule_id))
+        plain = self.cost_of is None and self.choose is None and self.missing == "ip"
+        object.__setattr__(self, "plain", plain)
+
+    def awaited(self) -> tuple[Asked, ...]:
+        """The functions whose answers must be awaited before the limit is checked."""
+        asked = [getattr(self.cost_of, "asked", None), getattr(self.choose, "asked", None)]
+        asked += [part.asked for part in self.key]
+        return tuple(one for one in asked if isinstance(one, Asked) and one.awaited)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +120,16 @@ class Rule:
         routes: the requests it is about; empty for `always` and `default`.
         limits: all of them count, all or nothing; empty when `unlimited`.
         unlimited: the routes are taken out of `limits` and `default`.
+        hosts: the hosts it is about, in lower case, `*.` for all below; empty = all.
+        answer: what a client hears that a limit of this rule refuses; None = the rule set's.
     """
 
     name: str
     routes: tuple[Route, ...] = ()
     limits: tuple[Limit, ...] = ()
     unlimited: bool = False
+    answer: Answer | None = None
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +142,15 @@ class RuleSet:
         default: the rule for requests that nothing else covers.
         store_url: where the counts live.
         headers: which generations of the RateLimit fields are sent; empty = none.
+        headers_on: on which responses: all, or refusals only.
+        expose_cors: whether scripts of other origins may read these fields.
+        answer: what a refused client hears, unless the rule that refuses has its own.
         source: where the rules come from, for messages.
+        case_sensitive: whether `/Items` is another path than `/items`.
+        skip_preflight: CORS preflights count under `always` only.
+
+    Raises:
+        RuleFileError: two rules or policies have one name, or limits of one id have other numbers.
     """
 
     limits: tuple[Rule, ...] = ()
@@ -83,4 +158,38 @@ class RuleSet:
     default: Rule | None = None
     store_url: str = "memory://"
     headers: tuple[HeaderStyle, ...] = ("draft-11",)
+    headers_on: HeadersOn = "all"
+    expose_cors: bool = False
+    answer: Answer = Answer()
     source: str = field(default="rules", compare=False)
+    case_sensitive: bool = True
+    skip_preflight: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse names that do not tell apart what they name."""
+        problems = [RuleProblem(self.source, message) for message in _doubles(self.rules)]
+        if problems:
+            raise RuleFileError(problems)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """All rules, `always` first and `default` last."""
+        return (*self.always, *self.limits, *((self.default,) if self.default else ()))
+
+
+def _doubles(rules: tuple[Rule, ...]) -> list[str]:
+    """What is wrong with the names and ids of a set."""
+    found: list[str] = []
+    limits = [limit for rule in rules for limit in rule.limits]
+    names = [("rule", rule.name) for rule in rules] + [("policy", limit.policy.name) for limit in limits]
+    seen: set[tuple[str, str]] = set()
+    for kind, name in names:
+        if (kind, name) in seen:
+            found.append(f"two of kind {kind} are named `{name}`: each needs its own name")
+        seen.add((kind, name))
+    first: dict[str, Limit] = {}
+    for limit in limits:
+        other = first.setdefault(limit.rule_id, limit)
+        if (other.algorithm, other.key, other.shadow) != (limit.algorithm, limit.key, limit.shadow):
+            found.append(f"two limits of the id `{limit.rule_id}` differ: a shared bucket has one limit")
+    return found

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 
 from ratelimit_middleware.identity import REGISTERED_METHODS
+from ratelimit_middleware.request import fold
 from ratelimit_middleware.rules.model import Route
 from ratelimit_middleware.rules.words import GrammarError, not_yet, shown, unknown
 
-__all__ = ["CONVERTERS", "REST", "fold", "parse_route", "segments"]
+__all__ = ["CONVERTERS", "REST", "fold", "parse_route", "read_method", "segments"]
 
 REST = "**"
 """The last segment of a template that takes the rest of the path, none included."""
@@ -55,10 +56,15 @@ def _split(text: str) -> tuple[frozenset[str] | None, str]:
     found = None if text.startswith(("/", "~")) else _METHODS_AND_PATH.fullmatch(text)
     if not found:
         return None, text
-    return frozenset(_method(word.strip()) for word in found["methods"].split(",")), found["path"]
+    return frozenset(read_method(word.strip()) for word in found["methods"].split(",")), found["path"]
 
 
-def _method(word: str) -> str:
+def read_method(word: str) -> str:
+    """One method in front of a path, or `WS`.
+
+    Raises:
+        GrammarError: it is not a registered method in capitals.
+    """
     if word in _METHODS:
         return word
     if not word:
@@ -91,6 +97,8 @@ def _segment(text: str) -> str:
         raise GrammarError(
             f"{shown(text)} is no part of a path: `{{name}}` is one segment, a final `/**` the rest"
         )
+    if text.startswith(":"):
+        raise GrammarError(f"{shown(text)} would be taken literally: write `{{{text[1:]}}}` for any segment")
     if re.search(r"[{}<>]", text):
         whole = _BRACES.search(text) or _ANGLES.search(text)
         if whole:
@@ -113,17 +121,3 @@ def _parameter(text: str, name: str, converter: str) -> str:
 def segments(path: str) -> list[str]:
     """The segments of a path; none for `/`."""
     return [] if path == "/" else path.removeprefix("/").split("/")
-
-
-def fold(path: str) -> str:
-    """The plain spelling: no doubled slashes, dot segments (RFC 3986, 5.2.4) or trailing slash.
-
-    One trailing newline goes too: routers whose pattern ends in `$` let it pass.
-    """
-    kept: list[str] = []
-    for segment in path.removesuffix("\n").split("/"):
-        if segment == "..":
-            del kept[-1:]
-        elif segment not in ("", "."):
-            kept.append(segment)
-    return "/" + "/".join(kept)

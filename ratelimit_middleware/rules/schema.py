@@ -1,75 +1,91 @@
 """The shape of the rule file. pydantic finds everything that is wrong with it at once.
 
 Loaded only when rules are. Validators answer in the words of the file (`GrammarError`); pydantic's own
-findings are put into them by `_message`.
+findings are put into them by `misfits`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 
-from ratelimit_middleware.rules.document import BROKEN, Path
+from ratelimit_middleware.rules.choices import AskedCost, MethodCost
+from ratelimit_middleware.rules.document import BROKEN
 from ratelimit_middleware.rules.fields import (
-    read_behavior,
-    read_cold_factor,
+    read_detail,
+    read_flag,
     read_headers,
-    read_key,
-    read_limits,
+    read_headers_on,
     read_mode,
     read_name,
-    read_period,
+    read_responder,
     read_route,
+    read_status,
     read_store_url,
-    read_trusted,
     read_version,
-    refuse_twice,
 )
-from ratelimit_middleware.rules.grammar import LimitText, Unlimited
-from ratelimit_middleware.rules.model import HeaderStyle, KeyPart
-from ratelimit_middleware.rules.words import (
-    FILE_KEYS_NOT_YET,
-    RESPONSE_KEYS_NOT_YET,
-    RULE_KEYS_NOT_YET,
-    STORE_KEYS_NOT_YET,
-    GrammarError,
-    not_yet,
-    shown,
-    unknown,
+from ratelimit_middleware.rules.grammar import AskedText, LimitText
+from ratelimit_middleware.rules.hosts import read_host
+from ratelimit_middleware.rules.limit_spec import (
+    Behavior,
+    Key,
+    LimitSpec,
+    LongLimitSpec,
+    Spec,
+    Timezone,
+    WarmUp,
 )
+from ratelimit_middleware.rules.model import HeadersOn, HeaderStyle, KeyPart, Responder
+from ratelimit_middleware.rules.rule_fields import (
+    read_cost,
+    read_include,
+    read_missing,
+    read_override,
+    read_place,
+    read_preflight,
+    read_rule_method,
+    read_unmatched_routes,
+)
+from ratelimit_middleware.rules.values import (
+    COST,
+    DETAIL,
+    FLAG,
+    HEADERS,
+    HOST,
+    LIMITS,
+    METHOD,
+    MODE,
+    NAME,
+    PLACE,
+    RESPONDER,
+    ROUTE,
+    STATUS,
+    STORE,
+    VERSION,
+    Json,
+    ShortForm,
+    as_list,
+    choice,
+    plain,
+    text,
+)
+from ratelimit_middleware.rules.words import GrammarError
 
-__all__ = ["FileSpec", "Misfit", "ResponseSpec", "RuleSpec", "StoreSpec", "WarmUpSpec", "checked"]
+__all__ = ["FileSpec", "PlacedLimit", "RefusalSpec", "ResponseSpec", "RuleSpec", "StoreSpec", "numbered"]
 
-_Error: TypeAlias = Mapping[str, Any]
-_Behavior: TypeAlias = Literal["reject", "warm_up"]
+PlacedLimit: TypeAlias = tuple[int, "LimitText | AskedText | LongLimitSpec"]
+"""A limit and its index in the list of its rule."""
+
+_Name: TypeAlias = Annotated[str, plain(read_name, NAME)]
+_Route: TypeAlias = Annotated[str, plain(read_route, ROUTE)]
+_Place: TypeAlias = Annotated[str, plain(read_place, PLACE)]
+_Override: TypeAlias = Annotated[str, plain(read_override, text(".+", "A value of the key; globs allowed."))]
 _Mode: TypeAlias = Literal["enforce", "shadow", "none"]
+_Missing: TypeAlias = Literal["ip", "skip", "deny"]
 
 
-def _in_map(key: str) -> Callable[[Any], Any]:
-    """The short form of a map: its main value alone."""
-
-    def long_form(value: Any) -> Any:
-        return {key: value} if isinstance(value, (str, int, float, bool, list)) else value
-
-    return long_form
-
-
-def _as_list(value: Any) -> Any:
-    return value if isinstance(value, list) else [value]
-
-
-def _numbered(value: Any) -> Any:
+def numbered(value: Any) -> Any:
     """A list as a map from its indexes; a single value as a list of one."""
     if value is BROKEN:
         return {}
@@ -78,31 +94,41 @@ def _numbered(value: Any) -> Any:
     return dict(enumerate(value if isinstance(value, list) else [value]))
 
 
-class _Spec(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class RefusalSpec(Spec):
+    """What a refused client hears: of one rule, or of the file."""
+
+    status: Annotated[int, plain(read_status, STATUS)] = 429
+    detail: Annotated[str, plain(read_detail, DETAIL)] = ""
+    problem: Annotated[bool, plain(read_flag("problem"), FLAG)] = True
+    responder: Annotated[Responder, plain(read_responder, RESPONDER)] | None = None
 
 
-class WarmUpSpec(_Spec):
-    """`warm_up: 30s`, or with the factor by which a cold route is slower."""
-
-    period: Annotated[int, PlainValidator(read_period)]
-    cold_factor: Annotated[float, PlainValidator(read_cold_factor)] = 3
-
-
-class RuleSpec(_Spec):
+class RuleSpec(Spec):
     """One rule; a text or a list stands for its `limit`."""
 
-    limit: Annotated[
-        list[Annotated[tuple[LimitText | Unlimited, ...], PlainValidator(read_limits)]],
-        BeforeValidator(_as_list),
-        Field(min_length=1),
-    ]
-    name: Annotated[str, PlainValidator(read_name)] | None = None
-    key: Annotated[tuple[KeyPart, ...], PlainValidator(read_key)] = (KeyPart("ip"),)
-    behavior: Annotated[_Behavior, BeforeValidator(read_behavior)] = "reject"
-    warm_up: Annotated[WarmUpSpec, BeforeValidator(_in_map("period"))] | None = None
-    mode: Annotated[_Mode, BeforeValidator(read_mode)] = "enforce"
-    trusted: Annotated[bool, PlainValidator(read_trusted)] = False
+    limit: Annotated[list[LimitSpec], Field(min_length=1), as_list]
+    name: _Name | None = None
+    key: Key = (KeyPart("ip"),)
+    behavior: Behavior = "reject"
+    warm_up: WarmUp | None = None
+    mode: Annotated[_Mode, plain(read_mode, MODE)] = "enforce"
+    status: Annotated[int, plain(read_status, STATUS)] | None = None
+    response: RefusalSpec | None = None
+    trusted: Annotated[bool, plain(read_flag("trusted"), FLAG)] = False
+    timezone: Timezone | None = None
+    missing: Annotated[
+        _Missing, plain(read_missing, choice(("ip", "skip", "deny"), "When a part of the key is not there."))
+    ] = "ip"
+    cost: Annotated[int | MethodCost | AskedCost, plain(read_cost, COST)] = 1
+    overrides: dict[_Override, LimitSpec] = Field(default_factory=dict)
+    routes: Annotated[list[_Route], Field(min_length=1), as_list] = Field(default_factory=list)
+    methods: Annotated[
+        list[Annotated[str, plain(read_rule_method, METHOD)]], Field(min_length=1), as_list
+    ] = Field(default_factory=list)
+    hosts: Annotated[list[Annotated[str, plain(read_host, HOST)]], Field(min_length=1), as_list] = Field(
+        default_factory=list
+    )
+    bucket: _Name | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> RuleSpec:
@@ -111,17 +137,47 @@ class RuleSpec(_Spec):
             raise GrammarError("`warm_up` has no effect without `behavior: warm_up`: add it", "warm_up")
         if self.behavior == "warm_up" and not self.warm_up:
             raise GrammarError("`behavior: warm_up` needs its period: add `warm_up: 30s`", "behavior")
+        if self.status and self.response and "status" in self.response.model_fields_set:
+            raise GrammarError("`status` stands here and in `response`: leave one out", "status")
         if self.unlimited:
             self._stands_alone()
-        elif self.behavior == "warm_up" and (len(self.limits) > 1 or self.limits[0].burst is not None):
+            return self
+        self._check_warm_up()
+        if self.timezone and not any(_by_calendar(limit) for _, limit in self.placed_limits):
+            raise GrammarError(
+                "`timezone` has no effect here: it is for windows of the calendar, such as `100/month`",
+                "timezone",
+            )
+        for value, limit in self.overrides.items():
+            if isinstance(limit, tuple) and len(limit) > 1:
+                raise GrammarError(f"an override is a single limit, not `{len(limit)}` of them", "overrides")
+            if any(getattr(part, "key", None) for part in self.forms(limit)):
+                raise GrammarError(
+                    f"the override for `{value}` has a key of its own: the key is that of the first limit",
+                    "overrides",
+                )
+        return self
+
+    def _check_warm_up(self) -> None:
+        """`behavior: warm_up` of the rule is for one plain limit."""
+        if self.behavior != "warm_up":
+            return
+        limits = [limit for _, limit in self.placed_limits]
+        if len(limits) > 1 or getattr(limits[0], "burst", None) is not None:
             raise GrammarError(
                 "`behavior: warm_up` works on a single limit without `burst`: split the rule", "behavior"
             )
-        return self
+        if not isinstance(limits[0], LimitText) or limits[0].by_calendar or self.overrides:
+            raise GrammarError(
+                "`behavior: warm_up` works on a limit such as `100/second`, without overrides: write"
+                " `behavior` into the long form of the limit",
+                "behavior",
+            )
 
     def _stands_alone(self) -> None:
-        idle = sorted(self.model_fields_set - {"limit", "name"})
-        if self.limits:
+        where = {"limit", "name", "routes", "methods", "hosts"}
+        idle = sorted(self.model_fields_set - where)
+        if self.placed_limits:
             raise GrammarError("`unlimited` stands alone: it cannot be one of several limits", "limit")
         if idle and self.mode != "none":
             raise GrammarError(
@@ -131,132 +187,82 @@ class RuleSpec(_Spec):
     @property
     def unlimited(self) -> bool:
         """Whether the word `unlimited` is among the limits."""
-        return any(isinstance(limit, str) for part in self.limit for limit in part)
+        return any(isinstance(limit, str) for part in self.limit for limit in self.forms(part))
 
     @property
-    def limits(self) -> tuple[LimitText, ...]:
-        """The limits one after the other."""
-        return tuple(limit for _, limit in self.placed_limits)
-
-    @property
-    def placed_limits(self) -> tuple[tuple[int, LimitText], ...]:
+    def placed_limits(self) -> tuple[PlacedLimit, ...]:
         """The limits with their index in the list (a text may hold several)."""
         return tuple(
             (index, limit)
             for index, part in enumerate(self.limit)
-            for limit in part
-            if isinstance(limit, LimitText)
+            for limit in self.forms(part)
+            if not isinstance(limit, str)
         )
 
+    @staticmethod
+    def forms(part: LimitSpec) -> tuple[Any, ...]:
+        """The limits of one item of the list."""
+        return part if isinstance(part, tuple) else (part,)
 
-class StoreSpec(_Spec):
+
+def _by_calendar(limit: LimitText | AskedText | LongLimitSpec) -> bool:
+    if isinstance(limit, LongLimitSpec):
+        return limit.word == "fixed_window"
+    return isinstance(limit, AskedText) or limit.by_calendar
+
+
+class StoreSpec(Spec):
     """Where the counts live; a text stands for `url`."""
 
-    url: Annotated[str, PlainValidator(read_store_url)] = "memory://"
+    url: Annotated[str, plain(read_store_url, STORE)] = "memory://"
 
 
-class ResponseSpec(_Spec):
+class ResponseSpec(RefusalSpec):
     """What is said to clients."""
 
-    headers: Annotated[
-        tuple[HeaderStyle, ...], BeforeValidator(read_headers), AfterValidator(refuse_twice)
-    ] = ("draft-11",)
+    headers: Annotated[tuple[HeaderStyle, ...], plain(read_headers, HEADERS)] = ("draft-11",)
+    headers_on: Annotated[
+        HeadersOn, plain(read_headers_on, choice(("all", "refused"), "On which responses."))
+    ] = "all"
+    expose_cors: Annotated[bool, plain(read_flag("expose_cors"), FLAG)] = False
 
 
-class FileSpec(_Spec):
+class _Numbered:
+    """Annotates a list of rules, kept by its indexes so that a wrong one can be taken out."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        """Number the items first."""
+        return BeforeValidator(numbered).__get_pydantic_core_schema__(source, handler)
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: GetJsonSchemaHandler) -> Json:
+        """A rule, or a list of rules."""
+        rule = handler(core)["additionalProperties"]
+        return {"anyOf": [rule, {"type": "array", "items": rule}]}
+
+
+_Rule: TypeAlias = Annotated[RuleSpec, ShortForm("limit", LIMITS)]
+
+
+class FileSpec(Spec):
     """The whole file."""
 
-    version: Annotated[int, PlainValidator(read_version)] = 1
-    store: Annotated[StoreSpec, BeforeValidator(_in_map("url"))] = StoreSpec()
-    limits: dict[
-        Annotated[str, AfterValidator(read_route)], Annotated[RuleSpec, BeforeValidator(_in_map("limit"))]
-    ] = {}
-    default: Annotated[RuleSpec, BeforeValidator(_in_map("limit"))] | None = None
-    always: Annotated[
-        dict[int, Annotated[RuleSpec, BeforeValidator(_in_map("limit"))]], BeforeValidator(_numbered)
-    ] = {}
+    version: Annotated[int, plain(read_version, VERSION)] = 1
+    include: Annotated[
+        list[Annotated[str, plain(read_include, text(".+", "A file, relative to this one; globs allowed."))]],
+        as_list,
+    ] = Field(default_factory=list)
+    store: Annotated[StoreSpec, ShortForm("url", STORE)] = StoreSpec()
+    limits: dict[_Place, _Rule] = Field(default_factory=dict)
+    default: _Rule | None = None
+    always: Annotated[dict[int, _Rule], _Numbered()] = Field(default_factory=dict)
     response: ResponseSpec = ResponseSpec()
-
-
-class Misfit(NamedTuple):
-    """A part of the file that does not fit the format."""
-
-    path: Path
-    message: str
-    at_key: bool
-
-
-def checked(data: dict[str, Any]) -> tuple[FileSpec, list[Misfit]]:
-    """Everything that is wrong with the file's shape, and the rules that are sound."""
-    if "always" in data:
-        data = {**data, "always": _numbered(data["always"])}
-    try:
-        return FileSpec.model_validate(data), []
-    except ValidationError as error:
-        errors = error.errors(include_url=False)
-    misfits = [_misfit(error) for error in errors if not _follows(error, errors)]
-    return FileSpec.model_validate(_without(data, errors)), misfits
-
-
-def _follows(error: _Error, errors: Sequence[_Error]) -> bool:
-    """Whether an error only says again what is said already: of a broken value, or of a key misspelled."""
-    if error["type"] == "missing":
-        return any(
-            other["type"] == "extra_forbidden" and other["loc"][:-1] == error["loc"][:-1] for other in errors
-        )
-    return error["input"] is BROKEN
-
-
-def _without(data: dict[str, Any], errors: Sequence[_Error]) -> dict[str, Any]:
-    """The file without the rules, or else the top-level keys, that have an error."""
-    kept = {key: dict(value) if isinstance(value, dict) else value for key, value in data.items()}
-    for error in errors:
-        head, *rest = error["loc"]
-        if rest and head in ("limits", "always"):
-            kept[str(head)].pop(rest[0], None)
-        else:
-            kept.pop(str(head), None)
-    return kept
-
-
-def _misfit(error: _Error) -> Misfit:
-    path = error["loc"]
-    if path[-1] == "[key]":
-        return Misfit(path[:-1], _message(error), at_key=True)
-    cause = error.get("ctx", {}).get("error")
-    if isinstance(cause, GrammarError) and cause.key:
-        return Misfit((*path, cause.key), _message(error), at_key=True)
-    return Misfit(path, _message(error), at_key=error["type"] == "extra_forbidden")
-
-
-def _message(error: _Error) -> str:
-    kind, word = error["type"], error["loc"][-1]
-    if kind == "value_error":
-        return str(error["ctx"]["error"])
-    if kind == "extra_forbidden":
-        return _unknown_key(error["loc"])
-    if kind == "missing":
-        return f"the key `{word}` is missing"
-    if kind == "too_short":
-        return "an empty list limits nothing: write a limit such as `100/minute`, or leave the rule out"
-    if kind in ("dict_type", "model_type"):
-        return f"{shown(error['input'])} is not a map of keys and values"
-    return str(error["msg"])
-
-
-def _unknown_key(path: Path) -> str:
-    *parents, word = path
-    spec: type[_Spec]
-    if not parents:
-        spec, later = FileSpec, FILE_KEYS_NOT_YET
-    elif parents[0] == "store":
-        spec, later = StoreSpec, STORE_KEYS_NOT_YET
-    elif parents[0] == "response":
-        spec, later = ResponseSpec, RESPONSE_KEYS_NOT_YET
-    elif parents[-1] == "warm_up":
-        spec, later = WarmUpSpec, frozenset()
-    else:
-        spec, later = RuleSpec, RULE_KEYS_NOT_YET
-    if word in later:
-        return not_yet(f"the key `{word}`")
-    return unknown("key", word, spec.model_fields, later)
+    timezone: Timezone | None = None
+    case_sensitive: Annotated[bool, plain(read_flag("case_sensitive"), FLAG)] = True
+    preflight: Annotated[
+        Literal["skip", "count"],
+        plain(read_preflight, choice(("skip", "count"), "Whether CORS preflights count under `limits`.")),
+    ] = "skip"
+    unmatched_routes: Annotated[
+        Literal["limit"],
+        plain(read_unmatched_routes, choice(("limit",), "Whether requests that end in 404 count.")),
+    ] = "limit"

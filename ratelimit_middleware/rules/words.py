@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "FILE_KEYS_NOT_YET",
-    "RESPONSE_KEYS_NOT_YET",
+    "LIMIT_KEYS_NOT_YET",
     "RULE_KEYS_NOT_YET",
     "STORE_KEYS_NOT_YET",
     "GrammarError",
@@ -19,22 +19,15 @@ __all__ = [
 
 # Keys of the format that this version refuses by name. A key that gets its code leaves its list.
 # fmt: off
-FILE_KEYS_NOT_YET = frozenset({
-    "case_sensitive", "client", "deny", "exempt", "include", "preflight", "reload", "tiers", "timezone",
-    "unmatched_routes",
-})
+FILE_KEYS_NOT_YET = frozenset({"client", "deny", "exempt", "reload", "tiers"})
 STORE_KEYS_NOT_YET = frozenset({
     "deny_cache", "expected_workers", "max_keys", "on_error", "prefix", "timeout",
 })
-RESPONSE_KEYS_NOT_YET = frozenset({
-    "detail", "expose_cors", "headers_on", "problem", "responder", "status",
-})
 RULE_KEYS_NOT_YET = frozenset({
-    "adaptive", "algorithm", "bucket", "case_sensitive", "chain", "charge", "concurrency", "cost", "count",
-    "enforce", "exempt", "hosts", "messages", "methods", "metrics", "missing", "on_excess", "overrides",
-    "penalty", "per", "preflight", "queue", "refill", "relate", "response", "routes", "since", "status",
-    "tiers", "timezone",
+    "adaptive", "case_sensitive", "chain", "charge", "concurrency", "enforce", "exempt", "messages",
+    "metrics", "on_excess", "penalty", "preflight", "queue", "relate", "since", "tiers",
 })
+LIMIT_KEYS_NOT_YET = frozenset({"delay", "queue"})
 # fmt: on
 
 _SHOWN_LENGTH = 60

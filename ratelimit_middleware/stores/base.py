@@ -45,6 +45,7 @@ class StoreStats(NamedTuple):
     overflowed: int
 
 
+@runtime_checkable
 class Store(Protocol):
     """A store called from threads. Each method is one atomic step on the store's own clock."""
 

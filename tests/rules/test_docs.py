@@ -1,20 +1,29 @@
-"""What the page on the rule file shows is true."""
+"""What the pages on the rule file show is true."""
 
 from __future__ import annotations
 
 import re
+import sys
+import types
 from pathlib import Path
 
 import pytest
 
 from ratelimit_middleware.errors import RuleFileError
+from ratelimit_middleware.rules.algorithms import ALGORITHMS, NOT_YET
+from ratelimit_middleware.rules.limit_spec import LongLimitSpec
 from ratelimit_middleware.rules.load import load_rules
-from ratelimit_middleware.rules.words import FILE_KEYS_NOT_YET
+from ratelimit_middleware.rules.schema import FileSpec, RuleSpec
+from ratelimit_middleware.rules.words import FILE_KEYS_NOT_YET, LIMIT_KEYS_NOT_YET, RULE_KEYS_NOT_YET
 
 pytestmark = pytest.mark.arithmetic
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "rules.md").read_text("utf-8")
-EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+DOCS = Path(__file__).parent.parent.parent / "docs"
+PAGE = (DOCS / "rules.md").read_text("utf-8")
+LIMITS_PAGE = (DOCS / "rule-file-limits.md").read_text("utf-8")
+EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE + LIMITS_PAGE, re.MULTILINE | re.DOTALL)
+(IN_PYTHON,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+(FUNCTIONS,) = re.findall(r"^```python\n(.*?)^```$", LIMITS_PAGE, re.MULTILINE | re.DOTALL)
 
 
 def load_text(folder: Path, text: str) -> None:
@@ -24,13 +33,34 @@ def load_text(folder: Path, text: str) -> None:
     assert rules.limits or rules.always or rules.default
 
 
-def test_the_page_has_examples() -> None:
-    assert len(EXAMPLES) >= 5
+def words_of_tables(page: str) -> set[str]:
+    """What stands in backticks in the first column of a table."""
+    cells = re.findall(r"^\| ([^|]*) \|", page, re.MULTILINE)
+    return {word for cell in cells for word in re.findall(r"`(\w+)`", cell)}
 
 
+@pytest.fixture
+def app_of_the_page(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """The functions of the page, where its rules look for them."""
+    module = types.ModuleType("shop.limits")
+    exec(FUNCTIONS, module.__dict__)  # noqa: S102 - our own page
+    monkeypatch.setitem(sys.modules, "shop", types.ModuleType("shop"))
+    monkeypatch.setitem(sys.modules, "shop.limits", module)
+    return module
+
+
+def test_the_pages_have_examples() -> None:
+    assert len(EXAMPLES) >= 12
+
+
+@pytest.mark.usefixtures("app_of_the_page")
 @pytest.mark.parametrize("text", EXAMPLES, ids=range(len(EXAMPLES)))
-def test_an_example_of_the_page_loads(tmp_path: Path, text: str) -> None:
+def test_an_example_of_the_pages_loads(tmp_path: Path, text: str) -> None:
     load_text(tmp_path, text)
+
+
+def test_the_python_of_the_page_runs() -> None:
+    exec(IN_PYTHON, {})  # noqa: S102 - our own page
 
 
 @pytest.mark.parametrize("text", re.findall(r"^\| `([0-9][^`]*/[^`]*)`", PAGE, re.MULTILINE))
@@ -42,6 +72,28 @@ def test_a_limit_in_a_table_of_the_page_loads(tmp_path: Path, text: str) -> None
         load_text(tmp_path, f"default: {text}\n")
 
 
-def test_every_key_that_waits_for_its_code_is_named_on_the_page() -> None:
+def test_the_mistakes_of_the_page_are_told_as_it_shows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "limits:\n  /a:\n    limit: 5/minut\n    behaviour: reject\n"
+    Path("rules.yaml").write_text(text)
+    with pytest.raises(RuleFileError) as refusal:
+        load_rules("rules.yaml", env={})
+    for problem in refusal.value.problems:
+        assert problem.message in PAGE
+
+
+def test_every_key_has_its_line_in_a_table() -> None:
+    assert FileSpec.model_fields.keys() | RuleSpec.model_fields.keys() <= words_of_tables(PAGE)
+    assert LongLimitSpec.model_fields.keys() <= words_of_tables(LIMITS_PAGE)
+
+
+def test_every_algorithm_has_its_line_in_the_table() -> None:
+    assert ALGORITHMS.keys() <= words_of_tables(LIMITS_PAGE)
+
+
+def test_every_word_that_waits_for_its_code_is_named_on_the_page() -> None:
     waiting = PAGE.partition("## Not supported yet")[2]
-    assert {key for key in FILE_KEYS_NOT_YET if f"`{key}`" not in waiting} == set()
+    words = FILE_KEYS_NOT_YET | RULE_KEYS_NOT_YET | LIMIT_KEYS_NOT_YET | NOT_YET
+    assert {word for word in words if f"`{word}`" not in waiting} == set()

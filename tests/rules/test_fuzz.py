@@ -19,11 +19,16 @@ pytestmark = pytest.mark.arithmetic
 KEYS = [
     "version", "store", "url", "limits", "default", "always", "response", "headers", "limit", "name", "key",
     "behavior", "warm_up", "period", "cold_factor", "mode", "trusted", "queue", "cost", "hosts",
+    "status", "detail", "problem", "responder", "headers_on", "expose_cors",
+    "count", "per", "burst", "algorithm", "timezone", "refill", "capacity", "method", "POST", "include",
 ]
 WORDS = st.sampled_from([
     "1", "true", "off", "none", "unlimited", "5/s", "5/minute;9/h", "10/second,burst", "reject", "warm_up",
     "shadow", "draft-11", "legacy", "memory://", "ip", "header:x", "ip+route", "30s", "0s", "${A}",
     "${B:-5/s}", "12:30", "010", "-1", ".nan", "/x", "/x/{id}", "GET,/x", "~x",
+    "month", "15m", "100/month", "gcra", "fixed_window", "token_bucket", "Europe/Berlin", "skip", "deny",
+    "user", "cookie:a+path", "a.example", "*.example", "POST", "a-*",
+    "draft-7", "refused", "python:json:dumps", "python:json:x", "python:x",
 ])
 # fmt: on
 SCALARS = (
@@ -43,11 +48,28 @@ VALUES = st.recursive(
     ),
     max_leaves=8,
 )
-RULES = st.fixed_dictionaries(
-    {"limit": WORDS | VALUES},
+LONG_FORMS = st.fixed_dictionaries(
+    {"count": st.integers(-1, 99), "per": WORDS},
     optional=dict.fromkeys(
-        ("name", "key", "behavior", "warm_up", "mode", "trusted", "other"), SCALARS | VALUES
+        ("burst", "algorithm", "timezone", "key", "behavior", "warm_up", "refill", "capacity"), WORDS | VALUES
     ),
+)
+RULES = st.fixed_dictionaries(
+    {"limit": WORDS | VALUES | LONG_FORMS | st.lists(WORDS | LONG_FORMS, max_size=3)},
+    optional=dict.fromkeys(
+        ("name", "key", "behavior", "warm_up", "mode", "trusted", "status", "response", "other"),
+        SCALARS | VALUES,
+    )
+    | {
+        "timezone": WORDS | VALUES,
+        "missing": WORDS | VALUES,
+        "bucket": WORDS | VALUES,
+        "cost": st.integers(-1, 9) | st.fixed_dictionaries({"method": VALUES}) | VALUES,
+        "hosts": st.lists(WORDS, max_size=2) | VALUES,
+        "methods": st.lists(WORDS, max_size=2) | VALUES,
+        "routes": st.lists(WORDS, max_size=2) | VALUES,
+        "overrides": st.dictionaries(WORDS, WORDS | LONG_FORMS, max_size=2) | VALUES,
+    },
 )
 FILES = st.fixed_dictionaries(
     {},
@@ -57,7 +79,11 @@ FILES = st.fixed_dictionaries(
         "limits": st.dictionaries(ROUTES, RULES | VALUES, max_size=4) | VALUES,
         "default": RULES | VALUES,
         "always": st.lists(RULES | VALUES, max_size=3) | RULES | VALUES,
-        "response": st.fixed_dictionaries({"headers": WORDS | VALUES}) | VALUES,
+        "response": st.dictionaries(st.sampled_from(KEYS), WORDS | VALUES) | VALUES,
+        "include": st.lists(WORDS, max_size=2) | VALUES,
+        "timezone": WORDS | VALUES,
+        "case_sensitive": st.booleans() | VALUES,
+        "preflight": WORDS | VALUES,
         "other": VALUES,
     },
 )
@@ -117,6 +143,31 @@ def test_any_scalar_in_a_file_loads_or_is_refused(tmp_path: Path, text: str, fra
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.binary(max_size=40))
 def test_any_bytes_load_or_are_refused(tmp_path: Path, raw: bytes) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_bytes(raw)
+    check(path)
+
+
+SAMPLES = [path.read_bytes() for path in sorted((Path(__file__).parent / "format_examples").glob("*.yaml"))]
+MUTATIONS = st.lists(
+    st.tuples(
+        st.floats(0, 1),
+        st.integers(0, 12),
+        st.binary(max_size=3) | WORDS.map(str.encode) | TOKENS.map(str.encode),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
+@given(st.sampled_from(SAMPLES), MUTATIONS)
+def test_any_mutation_of_a_good_file_loads_or_is_refused(
+    tmp_path: Path, raw: bytes, mutations: list[tuple[float, int, bytes]]
+) -> None:
+    for where, dropped, inserted in mutations:
+        start = int(where * len(raw))
+        raw = raw[:start] + inserted + raw[start + dropped :]
     path = tmp_path / "rules.yaml"
     path.write_bytes(raw)
     check(path)

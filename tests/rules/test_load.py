@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
+from ratelimit_middleware.decision import Policy
 from ratelimit_middleware.errors import RuleFileError
+from ratelimit_middleware.rules.choices import MethodCost, Overrides
 from ratelimit_middleware.rules.load import load_rules
-from ratelimit_middleware.rules.model import KeyPart, Limit, RuleSet
+from ratelimit_middleware.rules.model import KeyPart, Limit, Route, Rule, RuleSet
 
 pytestmark = pytest.mark.arithmetic
 
@@ -176,6 +179,84 @@ def test_ids_do_not_depend_on_the_rules_above() -> None:
     assert below.limits[0].rule_id == again.limits[0].rule_id == "/a"
 
 
+# The same in Python
+
+
+def test_rules_made_by_hand_equal_the_loaded_ones() -> None:
+    source = {
+        "limits": {
+            "GET /items/{id}": {
+                "limit": ["5/second per user", "100/month"],
+                "name": "items",
+                "hosts": ["a.example"],
+                "missing": "skip",
+                "cost": {"method": {"GET": 2}},
+                "overrides": {"ada": "9/second"},
+            },
+            "/health": "unlimited",
+        },
+        "default": "300/minute",
+    }
+    user, ip, cost = (KeyPart("user"),), (KeyPart("ip"),), MethodCost({"GET": 2})
+    second = 10**9
+    ada = Limit(
+        Policy("items", 9, second, "9/second"),
+        SlidingWindow(9, 1),
+        user,
+        "items",
+        cost_of=cost,
+        missing="skip",
+    )
+    items = Limit(
+        Policy("items", 5, second, "5/second"),
+        SlidingWindow(5, 1),
+        user,
+        "items",
+        cost_of=cost,
+        missing="skip",
+        choose=Overrides(user[0], {"ada": ada}),
+    )
+    month = Limit(
+        Policy("items-2", 100, 31 * 86_400 * second, "100/month"),
+        FixedWindow(100, "month"),
+        ip,
+        "items#2",
+        cost_of=cost,
+        missing="skip",
+    )
+    default = Limit(Policy("default", 300, 60 * second, "300/minute"), SlidingWindow(300, 60), ip, "default")
+    route = Route("GET /items/{id}", frozenset({"GET"}), "/items/{id}")
+    assert load(source) == RuleSet(
+        limits=(
+            Rule("items", (route,), (items, month), hosts=("a.example",)),
+            Rule("/health", (Route("/health", None, "/health"),), unlimited=True),
+        ),
+        default=Rule("default", limits=(default,)),
+    )
+
+
+def handmade(name: str, rule_id: str, count: int = 5) -> Limit:
+    return Limit(Policy(name, count, 10**9, "x"), SlidingWindow(count, 1), (KeyPart("ip"),), rule_id)
+
+
+def test_rules_of_one_name_are_refused() -> None:
+    with pytest.raises(RuleFileError, match="two of kind rule are named `a`"):
+        RuleSet(limits=(Rule("a"),), default=Rule("a"))
+
+
+def test_policies_of_one_name_are_refused() -> None:
+    one, other = Rule("a", limits=(handmade("x", "a"),)), Rule("b", limits=(handmade("x", "b"),))
+    with pytest.raises(RuleFileError, match="two of kind policy are named `x`"):
+        RuleSet(limits=(one,), always=(other,))
+
+
+def test_limits_of_one_id_must_have_the_same_numbers() -> None:
+    one, other = Rule("a", limits=(handmade("x", "id"),)), Rule("b", limits=(handmade("y", "id", 6),))
+    with pytest.raises(RuleFileError, match="two limits of the id `id` differ"):
+        RuleSet(limits=(one, other))
+    assert RuleSet(limits=(one, Rule("b", limits=(handmade("y", "id"),)))).rules
+
+
 # Clients
 
 
@@ -186,14 +267,24 @@ def test_ids_do_not_depend_on_the_rules_above() -> None:
         ["5/s per header:x-key", "9/s per ip"],
         ["5/s per header:x-key", "9/s per global"],
         ["5/s per header:x-key+ip", "9/s per ip"],
+        ["5/s per cookie:sid+query:q+host", "9/s per user"],
+        {"limit": ["5/s per header:x-key", "9/s per ip"], "missing": "skip"},
+        {"limit": ["5/s per header:x-key", "9/s per user"], "missing": "deny"},
+        {"limit": "5/s per host", "hosts": ["a.example", "b.example"]},
+        "5/s per path",
+        "5/s per python:tests.rules.app_functions:tenant",
     ],
 )
 def test_a_key_that_clients_write_needs_something_beside_it(rule: object) -> None:
-    assert load({"limits": {"/x": rule}}).limits
+    assert load({"limits": {"/x": rule}, "default": "5/s"}).limits
 
 
 @pytest.mark.parametrize(
-    "key", ["header:a", "header:a+header:b", "header:a+route", "header:a+global", "ip+header:a"]
+    "key",
+    [
+        *("header:a", "header:a+header:b", "header:a+route", "header:a+global", "ip+header:a"),
+        *("cookie:a", "query:a", "host", "user+host"),
+    ],
 )
 def test_a_key_that_clients_write_is_refused_alone(key: str) -> None:
     ((place, message),) = problems({"limits": {"/x": f"5/s per {key}"}})

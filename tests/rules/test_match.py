@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -27,9 +27,20 @@ class View:
     method: str = "GET"
     kind: Kind = "http"
     peer: str | None = None
+    host: str = ""
+    user: str | None = None
+    raw: dict[str, Any] = field(default_factory=dict)
+    memo: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=lambda: {"x-test": "1"})
 
     def header(self, name: str) -> str | None:
-        return {"x-test": "1"}.get(name)
+        return self.headers.get(name)
+
+    def query(self, name: str) -> str | None:
+        return None
+
+    def cookie(self, name: str) -> str | None:
+        return None
 
 
 def matcher(limits: dict[str, Any] | None = None, **more: Any) -> Matcher:
@@ -250,6 +261,133 @@ def test_ten_thousand_rules_cost_a_path_about_what_one_costs() -> None:
     one = matcher({"/things7/{id}/x": "5/s"})
     many = matcher({f"/things{number}/{{id}}/x": "5/s" for number in range(10_000)})
     assert lines_of(many) <= 1.5 * lines_of(one)
+
+
+# Hosts, methods, lists of routes
+
+
+def at(matched: Matcher, host: str, path: str = "/x", method: str = "GET") -> list[str]:
+    return [limit.policy.name for limit, _ in matched.match(View(path, method, host=host))]
+
+
+def test_a_rule_may_be_for_some_hosts_only() -> None:
+    hosts = ["API.Example.com.", "*.shop.example", "[2001:db8::1]"]
+    rules = matcher({"/x": {"limit": "5/s", "hosts": hosts, "name": "hosted"}}, default="2/s")
+    for host in ("api.example.com", "a.shop.example", "a.b.shop.example", "[2001:db8::1]"):
+        assert at(rules, host) == ["hosted"]
+    for host in ("example.com", "shop.example", "xshop.example", "evil.example", ""):
+        assert at(rules, host) == ["default"]
+
+
+def test_a_single_host_needs_no_list() -> None:
+    rules = matcher({"/x": {"limit": "5/s", "hosts": "a.example"}}, default="2/s")
+    assert at(rules, "a.example") == ["x"]
+
+
+def test_an_unlimited_route_of_one_host_is_limited_on_the_others() -> None:
+    free = {"limit": "unlimited", "hosts": "static.example"}
+    rules = matcher({"/x": free, "/**": "5/s"}, default="2/s")
+    assert at(rules, "static.example") == []
+    assert at(rules, "evil.example") == ["root"]
+
+
+def test_random_hosts_do_not_grow_the_cache_without_end() -> None:
+    rules = matcher({"/x": {"limit": "5/s", "hosts": "a.example"}}, default="2/s")
+    for number in range(10_000):
+        at(rules, f"{number}.example")
+    assert len(rules._cache) <= 4096
+
+
+def test_hosts_are_not_looked_at_where_no_rule_names_one() -> None:
+    rules = matcher({"/x": "5/s"})
+    at(rules, "a.example")
+    at(rules, "b.example")
+    assert len(rules._cache) == 1
+
+
+def test_methods_may_stand_in_a_list_of_their_own() -> None:
+    rules = matcher({"/x": {"limit": "5/s", "methods": ["POST", "WS"], "name": "x"}}, default="2/s")
+    assert counted(rules, "/x", "POST") == ["x"]
+    assert counted(rules, "/x", "GET", "websocket") == ["x"]
+    assert counted(rules, "/x", "GET") == ["default"]
+
+
+def test_methods_in_the_route_and_in_a_list_mean_the_same() -> None:
+    one = load_rules({"limits": {"GET,POST /x": "5/s"}}, env={})
+    assert load_rules({"limits": {"/x": {"limit": "5/s", "methods": ["POST", "GET"]}}}, env={}) == one
+
+
+def test_a_rule_may_be_for_several_routes_with_one_bucket() -> None:
+    rules = matcher({"shop": {"limit": "5/s", "routes": ["GET /a", "/b/<int:id>", "/b/{id:int}"]}})
+    assert counted(rules, "/a") == counted(rules, "/b/7") == ["shop"]
+    assert counted(rules, "/a", "POST") == counted(rules, "/b/x") == []
+    ((one, _),) = rules.match(View("/a"))
+    ((other, _),) = rules.match(View("/b/7"))
+    assert one is other
+
+
+def test_a_route_may_have_others_beside_it() -> None:
+    rules = matcher({"/a": {"limit": "5/s", "routes": "/b"}})
+    assert counted(rules, "/a") == counted(rules, "/b") == ["a"]
+
+
+def test_a_request_under_two_routes_of_a_rule_counts_once() -> None:
+    rules = matcher({"shop": {"limit": "5/s", "routes": ["/a", "/{x}", "/**"]}})
+    assert counted(rules, "/a") == ["shop"]
+
+
+# Preflights
+
+
+def preflight(method: str = "OPTIONS", **headers: str) -> View:
+    asked = {"origin": "https://a.example", "access-control-request-method": "POST"}
+    return View("/x", method, headers=headers or asked)
+
+
+def names_of(matched: Matcher, view: View) -> list[str]:
+    return [limit.policy.name for limit, _ in matched.match(view)]
+
+
+def test_a_preflight_counts_under_always_only() -> None:
+    rules = matcher({"/x": "5/s"}, default="2/s", always="9/s")
+    assert names_of(rules, preflight()) == ["always-1"]
+
+
+def test_what_only_looks_like_a_preflight_counts_as_any_request() -> None:
+    rules = matcher({"/x": "5/s"}, always="9/s")
+    for view in (
+        preflight(origin="https://a.example"),
+        preflight(**{"access-control-request-method": "POST"}),
+        preflight("GET"),
+        preflight(host="x"),
+    ):
+        assert names_of(rules, view) == ["always-1", "x"]
+
+
+def test_preflights_count_as_any_request_if_the_file_says_so() -> None:
+    assert names_of(matcher({"/x": "5/s"}, preflight="count"), preflight()) == ["x"]
+    assert names_of(matcher({"/x": "5/s"}, preflight="skip"), preflight()) == []
+
+
+# Case
+
+
+def test_by_default_case_tells_paths_apart() -> None:
+    assert counted(matcher({"/Items": "5/s"}), "/items") == []
+
+
+@pytest.mark.parametrize("template", ["/items/{id}", "/Items/{Id}", "/ITEMS/<id>"])
+@pytest.mark.parametrize("path", ["/items/7", "/Items/7", "/ITEMS//7/"])
+def test_unless_the_file_says_otherwise(template: str, path: str) -> None:
+    assert len(counted(matcher({template: "5/s"}, case_sensitive=False), path)) == 1
+
+
+def test_unlimited_holds_for_the_exact_spelling_only() -> None:
+    """A router that tells case apart would serve another route under the other spelling."""
+    rules = matcher({"/Health": "unlimited"}, default="2/s", case_sensitive=False)
+    assert counted(rules, "/Health") == []
+    assert counted(rules, "/health") == []
+    assert counted(rules, "/HEALTH") == ["default"]
 
 
 SEGMENTS = st.sampled_from(["a", "b", "1", "", ".", ".."])

@@ -1,0 +1,87 @@
+"""Calendar windows: the hour, day, week, month or year around a moment, in a time zone.
+
+Days begin with the first moment of their date, so a day in which clocks change has 23 or 25 hours. Weeks
+begin on Monday (ISO 8601).
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta, timezone, tzinfo
+from typing import Literal, TypeAlias
+from zoneinfo import ZoneInfo, available_timezones
+
+from ratelimit_middleware.clock import NS_PER_SECOND
+from ratelimit_middleware.errors import InvalidLimitError
+
+__all__ = ["LONGEST_NS", "CalendarUnit", "time_zone", "window_around"]
+
+CalendarUnit: TypeAlias = Literal["minute", "hour", "day", "week", "month", "year"]
+
+_MINUTE_NS = 60 * NS_PER_SECOND
+_DAY_NS = 1440 * _MINUTE_NS
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+LONGEST_NS: dict[CalendarUnit, int] = {
+    "minute": _MINUTE_NS,
+    "hour": 60 * _MINUTE_NS,
+    "day": _DAY_NS,
+    "week": 7 * _DAY_NS,
+    "month": 31 * _DAY_NS,
+    "year": 366 * _DAY_NS,
+}
+"""The length of each unit; the longest, where it varies (changes of clocks left out)."""
+
+
+def time_zone(name: str | None) -> tzinfo:
+    """The zone of this name in the time zone data base; UTC for None.
+
+    Raises:
+        InvalidLimitError: there is no such zone, or no data base on this machine.
+    """
+    if name is None or name == "UTC":
+        return timezone.utc
+    try:
+        return ZoneInfo(name)
+    except Exception:  # noqa: BLE001 - KeyError, ValueError, OSError or TypeError, by the shape of the name
+        expected = "a name of the time zone data base, such as 'Europe/Berlin'"
+    if not available_timezones():
+        expected += "; there is no data base on this machine: install the package tzdata"
+    raise InvalidLimitError("timezone", name, expected)
+
+
+def window_around(unit: CalendarUnit, zone: tzinfo, at_ns: int) -> tuple[int, int]:
+    """The first moment of the window in which `at_ns` lies, and the first moment after it; ns."""
+    local = (_EPOCH + timedelta(seconds=at_ns // NS_PER_SECOND)).astimezone(zone)
+    if unit in ("minute", "hour"):
+        offset_ns = (local.utcoffset() or timedelta()) // timedelta(microseconds=1) * 1000
+        start_ns = at_ns - (at_ns + offset_ns) % LONGEST_NS[unit]
+        return start_ns, start_ns + LONGEST_NS[unit]
+    first = _first_day(unit, local.date())
+    start_ns, end_ns = _midnight_ns(first, zone), _midnight_ns(_after(unit, first), zone)
+    if end_ns <= at_ns:  # clocks went back over midnight: the date before was seen again
+        return end_ns, _midnight_ns(_after(unit, _after(unit, first)), zone)
+    return start_ns, end_ns
+
+
+def _first_day(unit: CalendarUnit, day: date) -> date:
+    """The first day of the unit that holds `day`."""
+    if unit == "week":
+        return day - timedelta(days=day.weekday())
+    if unit == "month":
+        return day.replace(day=1)
+    return day.replace(month=1, day=1) if unit == "year" else day
+
+
+def _after(unit: CalendarUnit, first: date) -> date:
+    """The first day of the next unit."""
+    if unit == "month":
+        return (first + timedelta(days=31)).replace(day=1)
+    if unit == "year":
+        return first.replace(year=first.year + 1)
+    return first + timedelta(days=7 if unit == "week" else 1)
+
+
+def _midnight_ns(day: date, zone: tzinfo) -> int:
+    """The first moment of a date; where midnight is skipped, the moment at which clocks jump over it."""
+    midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
+    return (midnight - _EPOCH) // timedelta(microseconds=1) * 1000

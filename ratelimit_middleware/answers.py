@@ -1,0 +1,116 @@
+"""What is said to clients, made ready once from the rules: which fields, and how each rule refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ratelimit_middleware.decision import Outcome, Verdict
+from ratelimit_middleware.headers import Field, field_names, rate_limit_fields
+from ratelimit_middleware.request import RequestView
+from ratelimit_middleware.responder import replaced
+from ratelimit_middleware.responses import Refusal, over_limit, unavailable
+from ratelimit_middleware.rules.model import Answer, Responder, RuleSet
+
+__all__ = ["TOLD", "Answers", "Told", "is_tighter"]
+
+TOLD = "ratelimit_middleware.told"
+"""Where a middleware leaves its `Told` in the scope or environ, for an instance further in."""
+
+
+class Told(NamedTuple):
+    """What a middleware is about to add to the app's response.
+
+    Attributes:
+        verdict: what it decided.
+        fields: the fields as its server wants them; an instance further in that is closer to a refusal
+            puts its own in their place, so that the client sees them once.
+    """
+
+    verdict: Verdict
+    fields: list[Any]
+
+
+def is_tighter(verdict: Verdict, other: Verdict) -> bool:
+    """Whether a client has less left under `verdict` than under `other`, both admitted."""
+    if verdict.binding is None or other.binding is None:
+        return verdict.binding is not None
+    return _share_left(verdict.binding) < _share_left(other.binding)
+
+
+def _share_left(outcome: Outcome) -> float:
+    return outcome.decision.remaining / outcome.decision.limit
+
+
+class Answers:
+    """Says in HTTP what a verdict means.
+
+    Args:
+        ruleset: the rules with their settings.
+        report: is told what went wrong when an own responder fails.
+    """
+
+    __slots__ = (
+        "_admitted_styles",
+        "_by_policy",
+        "_common",
+        "_exposed",
+        "_refused_exposed",
+        "_report",
+        "_styles",
+    )
+
+    def __init__(self, ruleset: RuleSet, report: Callable[[Exception], object]) -> None:
+        self._report = report
+        self._common = ruleset.answer
+        self._by_policy = dict(_own_answers(ruleset))
+        self._styles = ruleset.headers
+        self._admitted_styles = ruleset.headers if ruleset.headers_on == "all" else ()
+        names = field_names(ruleset.headers)
+        self._exposed = _exposing(names) if ruleset.expose_cors else None
+        self._refused_exposed = _exposing([*names, "Retry-After"]) if ruleset.expose_cors else None
+
+    def answer(self, view: RequestView, verdict: Verdict) -> Refusal | list[Field]:
+        """A refusal to send, or the fields to add to the app's own response."""
+        if not verdict.allowed:
+            return self._refusal(view, verdict)
+        fields = rate_limit_fields(verdict, self._admitted_styles)
+        if self._exposed and fields and view.header("origin") is not None:
+            fields.append(self._exposed)
+        return fields
+
+    def unavailable(self, view: RequestView) -> Refusal:
+        """503: the limits cannot be checked."""
+        return unavailable(view, problem=self._common.problem)
+
+    def _refusal(self, view: RequestView, verdict: Verdict) -> Refusal:
+        """In the words of the rule that binds."""
+        name = verdict.binding.policy.name if verdict.binding else ""
+        answer = self._by_policy.get(name, self._common)
+        refusal = over_limit(
+            view, verdict, self._styles, status=answer.status, detail=answer.detail, problem=answer.problem
+        )
+        if answer.responder:
+            refusal = self._asked(answer.responder, view, verdict, refusal)
+        if self._refused_exposed and view.header("origin") is not None:
+            refusal.headers.append(self._refused_exposed)
+        return refusal
+
+    def _asked(self, responder: Responder, view: RequestView, verdict: Verdict, refusal: Refusal) -> Refusal:
+        try:
+            return replaced(view, refusal, responder(view, verdict))
+        except Exception as error:  # noqa: BLE001 - the app's code; the client must be refused all the same
+            self._report(error)
+            return refusal
+
+
+def _own_answers(ruleset: RuleSet) -> Iterator[tuple[str, Answer]]:
+    """The policies whose rule has an answer of its own."""
+    rules = [*ruleset.limits, *ruleset.always, *([ruleset.default] if ruleset.default else [])]
+    for rule in rules:
+        if rule.answer:
+            yield from ((limit.policy.name, rule.answer) for limit in rule.limits)
+
+
+def _exposing(names: Sequence[str]) -> Field:
+    return "Access-Control-Expose-Headers", ", ".join(names)

@@ -1,0 +1,79 @@
+"""The command `ratelimits`: is a rule file right, and what does it do with a request?
+
+Exit codes: 0 all is well, 1 a rule file holds mistakes, 2 the command itself is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ratelimit_middleware.cli.arguments import header, ip_address, method, path, times
+from ratelimit_middleware.cli.check import check
+from ratelimit_middleware.cli.explain import Question, explain
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Args:
+        argv: the arguments without the program's name; the process's own by default.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        SystemExit: with code 2 when the arguments make no sense, 0 after `--help`.
+    """
+    arguments = _parser().parse_args(argv)
+    here = str(Path.cwd())
+    if not {"", here} & set(sys.path):
+        sys.path.insert(0, here)  # for `python:MODULE:FUNCTION`; an installed script does not look here
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # rule files may hold what a terminal cannot show
+    if arguments.command == "check":
+        text, code = check(arguments.files)
+    else:
+        question = Question(
+            arguments.method, arguments.path, arguments.ip, tuple(arguments.headers), arguments.repeat
+        )
+        text, code = explain(arguments.file, question)
+    sys.stdout.write(text)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ratelimits", description="Check rule files, and see what they do with a request."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    checking = commands.add_parser("check", help="find the mistakes of rule files")
+    checking.add_argument("files", nargs="+", metavar="FILE")
+    explaining = commands.add_parser(
+        "explain",
+        help="show which limits count for a request, and its answer",
+        description="Counts in a fresh memory store whose clock stands still, not in the file's store.",
+    )
+    explaining.add_argument("file", metavar="FILE")
+    explaining.add_argument("method", type=method, metavar="METHOD", help="such as GET; WS for a handshake")
+    explaining.add_argument("path", type=path, metavar="PATH", help="as in the request line: /items/7?page=2")
+    explaining.add_argument("--ip", type=ip_address, default="127.0.0.1", help="the client (127.0.0.1)")
+    explaining.add_argument(
+        "-H",
+        "--header",
+        type=header,
+        action="append",
+        default=[],
+        dest="headers",
+        metavar="'NAME: VALUE'",
+        help="a header of the request; may be given several times",
+    )
+    explaining.add_argument(
+        "--repeat", type=times, default=1, metavar="N", help="send it N times at one moment (1)"
+    )
+    return parser

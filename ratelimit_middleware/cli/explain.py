@@ -1,0 +1,162 @@
+"""`ratelimits explain`: what a rule file does with a request.
+
+The request goes the road of a real one, through the registry and the answers, with a memory store whose
+clock stands still; what the store was asked is written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from ratelimit_middleware._types import Scope
+from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
+from ratelimit_middleware.answers import Answers
+from ratelimit_middleware.clock import ManualClock
+from ratelimit_middleware.decision import Decision, Policy, Verdict
+from ratelimit_middleware.errors import RuleFileError
+from ratelimit_middleware.headers import Field
+from ratelimit_middleware.registry import LimiterRegistry
+from ratelimit_middleware.request import AsgiView, RequestView
+from ratelimit_middleware.responses import Refusal, reason
+from ratelimit_middleware.rules.grammar import key_text
+from ratelimit_middleware.rules.load import load_rules
+from ratelimit_middleware.rules.match import Matcher
+from ratelimit_middleware.rules.model import KeyPart, Limit, Rule, RuleSet
+from ratelimit_middleware.stores.base import Check
+from ratelimit_middleware.stores.memory import MemoryStore
+
+__all__ = ["Question", "explain"]
+
+_PROBE = Limit(Policy("probe", 1, 1, "probe"), SlidingWindow(1, 1), (KeyPart("global"),), "probe")
+
+
+class Question(NamedTuple):
+    """The request to explain.
+
+    Attributes:
+        method: upper case; `WS` for a handshake.
+        path: as in the request line, with the query if any.
+        ip: the client's address.
+        headers: names and values.
+        repeat: how often the request is sent, all at one moment.
+    """
+
+    method: str
+    path: str
+    ip: str = "127.0.0.1"
+    headers: tuple[tuple[str, str], ...] = ()
+    repeat: int = 1
+
+
+class _Step(NamedTuple):
+    """One of the requests: the headline of its answer and the fields."""
+
+    headline: str
+    fields: list[Field]
+
+
+class _WatchedStore(MemoryStore):
+    """A memory store that remembers what it was last asked."""
+
+    asked: Sequence[Check] = ()
+
+    def take(self, checks: Sequence[Check]) -> list[Decision]:
+        """As `MemoryStore.take`."""
+        self.asked = checks
+        return super().take(checks)
+
+
+def explain(file: str, question: Question) -> tuple[str, int]:
+    """Send the request and tell what happens.
+
+    Returns:
+        What to print and the exit code: 1 if the file holds a mistake, else 0.
+    """
+    try:
+        ruleset = load_rules(file)
+    except RuleFileError as error:
+        return f"{error}\n", 1
+    lines = [f"{question.method} {question.path} from {question.ip}", *_told(ruleset, question)]
+    return "\n".join(lines) + "\n", 0
+
+
+def _told(ruleset: RuleSet, question: Question) -> Iterator[str]:
+    store = _WatchedStore(clock=ManualClock())
+    registry = LimiterRegistry(ruleset, store)
+    failures: list[Exception] = []
+    answers = Answers(ruleset, failures.append)
+    view = AsgiView(_scope(question))
+    verdict = registry.admit(view)
+    if not store.asked:
+        yield _why_free(ruleset, view)
+    yield from _limits(ruleset, store.asked, verdict)
+    steps = [_step(verdict, answers.answer(view, verdict))]
+    for _ in range(question.repeat - 1):
+        verdict = registry.admit(view)
+        steps.append(_step(verdict, answers.answer(view, verdict)))
+    yield from _answers(steps)
+    if failures:
+        yield f"\nthe own responder failed: {type(failures[0]).__name__}: {failures[0]}"
+
+
+def _limits(ruleset: RuleSet, checks: Sequence[Check], verdict: Verdict) -> Iterator[str]:
+    """Each limit that counts, with its bucket."""
+    homes = {limit.policy.name: (rule, limit) for rule in _rules(ruleset) for limit in rule.limits}
+    enforced, watched = iter(verdict.outcomes), iter(verdict.shadows)
+    for check in checks:
+        policy = next(watched if check.shadow else enforced).policy
+        yield f"\n{policy.name}: {policy.text}{', shadow: never refuses' if check.shadow else ''}"
+        if policy.name in homes:
+            rule, limit = homes[policy.name]
+            yield f"  rule    {rule.name}"
+            yield f"  key     {key_text(limit.key)}"
+        yield f"  bucket  {check.key}"
+        yield f"  cost    {check.cost}"
+
+
+def _why_free(ruleset: RuleSet, view: RequestView) -> str:
+    """Which rule lets a request pass uncounted."""
+    for rule in ruleset.limits:
+        probe = RuleSet((replace(rule, unlimited=False, limits=(_PROBE,)),))
+        if rule.unlimited and Matcher(probe).match(view):
+            return f"\nunlimited by {rule.name}"
+    return "\nno rule matches"
+
+
+def _answers(steps: list[_Step]) -> Iterator[str]:
+    """Requests with the same answer together, with the fields of the last of them."""
+    number = 1
+    for headline, group in groupby(steps, key=lambda step: step.headline):
+        alike = list(group)
+        last = number + len(alike) - 1
+        which = f"request {number}" if len(alike) == 1 else f"requests {number} to {last}"
+        yield f"\n{which}: {headline}"
+        yield from (f"  {name}: {value}" for name, value in alike[-1].fields)
+        number = last + 1
+
+
+def _step(verdict: Verdict, reply: Refusal | list[Field]) -> _Step:
+    if isinstance(reply, Refusal):
+        return _Step(f"refused with {reply.status} {reason(reply.status)}", reply.headers)
+    return _Step(f"admitted after {verdict.wait_ns / 1e9:g} s" if verdict.wait_ns else "admitted", reply)
+
+
+def _rules(ruleset: RuleSet) -> list[Rule]:
+    return [*ruleset.limits, *ruleset.always, *([ruleset.default] if ruleset.default else [])]
+
+
+def _scope(question: Question) -> Scope:
+    """The request as a server would hand it over."""
+    path, _, query = question.path.partition("?")
+    return {
+        "type": "websocket" if question.method == "WS" else "http",
+        "method": "GET" if question.method == "WS" else question.method,
+        "path": unquote(path),
+        "query_string": query.encode(),
+        "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in question.headers],
+        "client": (question.ip, 0),
+    }

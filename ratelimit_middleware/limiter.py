@@ -1,0 +1,291 @@
+"""Limiter: the algorithms by hand, in threads and on an event loop."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any, ParamSpec, TypeVar, cast
+
+from ratelimit_middleware.algorithms.base import Algorithm
+from ratelimit_middleware.clock import SystemClock, WaitingClock, to_ns
+from ratelimit_middleware.decision import Decision
+from ratelimit_middleware.errors import InvalidLimitError, NeverAdmittedError, StoreError
+from ratelimit_middleware.stores.base import AsyncStore, Check, Store
+from ratelimit_middleware.stores.memory import MemoryStore
+
+__all__ = ["Limiter", "Reservation"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_RATES = ("permits_per_second", "count", "rate")
+
+
+class Reservation:
+    """Permits booked for a moment that may lie ahead; made by `Limiter.reserve`.
+
+    Attributes:
+        decision: the answer in full. When refused nothing is booked.
+    """
+
+    __slots__ = ("_check", "_limiter", "_live", "decision")
+
+    def __init__(self, limiter: Limiter, check: Check, decision: Decision) -> None:
+        self.decision = decision
+        self._limiter = limiter
+        self._check = check
+        self._live = decision.allowed
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the permits are booked."""
+        return self.decision.allowed
+
+    @property
+    def wait(self) -> float:
+        """Seconds to wait before the permits may be used, from the moment of the booking."""
+        return self.decision.wait
+
+    def cancel(self) -> bool:
+        """Give the permits back, unused; only the first call does, and only as far as others allow.
+
+        Returns:
+            Whether this call gave them back to the algorithm.
+        """
+        live, self._live = self._live, False
+        if live:
+            self._limiter.threaded_store.give_back(self._check, self.decision.at_ns)
+        return live
+
+    async def cancel_async(self) -> bool:
+        """`cancel` on an event loop."""
+        live, self._live = self._live, False
+        if live and self._limiter.awaited_store is not None:
+            await self._limiter.awaited_store.give_back_async(self._check, self.decision.at_ns)
+        elif live:
+            self._limiter.threaded_store.give_back(self._check, self.decision.at_ns)
+        return live
+
+
+class Limiter:
+    """One algorithm, keyed or not, over a store; may be shared by threads and tasks.
+
+    `with limiter:`, `async with limiter:` and `@limiter` (on plain and coroutine functions) take one
+    permit and wait for it.
+
+    Args:
+        algorithm: the arithmetic.
+        name: first part of the keys; limiters of one store that must not share buckets differ in it.
+        store: where the buckets live; by default a memory store of its own.
+        clock: tells the time and waits. With a `ManualClock` waiting moves the clock.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        *,
+        name: str = "limiter",
+        store: Store | AsyncStore | None = None,
+        clock: WaitingClock | None = None,
+    ) -> None:
+        self._algorithm = algorithm
+        self._name = name.replace("%", "%25").replace("|", "%7C")
+        self._clock: WaitingClock = clock or SystemClock()
+        chosen = store or MemoryStore(clock=self._clock, keep_state="scale")
+        self.awaited_store = chosen if isinstance(chosen, AsyncStore) else None
+        self._store = chosen if isinstance(chosen, Store) else None
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The arithmetic in force."""
+        return self._algorithm
+
+    @property
+    def threaded_store(self) -> Store:
+        """The store, if threads may call it.
+
+        Raises:
+            StoreError: it must be awaited.
+        """
+        if self._store is None:
+            raise StoreError("this store must be awaited: use the methods that end in _async")
+        return self._store
+
+    def reserve(self, n: int = 1, *, max_wait: float | None = None, key: str = "") -> Reservation:
+        """Book `n` permits without waiting.
+
+        Args:
+            n: permits.
+            max_wait: seconds that the booking may lie ahead; None = however far.
+            key: whose bucket.
+
+        Raises:
+            InvalidLimitError: `n` or `max_wait` is negative or not a number.
+        """
+        check = self._check(n, max_wait, key)
+        return Reservation(self, check, self.threaded_store.take([check])[0])
+
+    async def reserve_async(self, n: int = 1, *, max_wait: float | None = None, key: str = "") -> Reservation:
+        """`reserve` on an event loop."""
+        if self.awaited_store is None:
+            return self.reserve(n, max_wait=max_wait, key=key)
+        check = self._check(n, max_wait, key)
+        return Reservation(self, check, (await self.awaited_store.take_async([check]))[0])
+
+    def acquire(self, n: int = 1, *, key: str = "") -> float:
+        """Take `n` permits and wait until they may be used.
+
+        Returns:
+            Seconds waited.
+
+        Raises:
+            NeverAdmittedError: no bucket ever holds so many.
+            InvalidLimitError: `n` is negative or no whole number.
+        """
+        waited = 0.0
+        while n:
+            reservation = self.reserve(n, key=key)
+            if reservation.allowed:
+                return waited + self._wait(reservation)
+            waited += _pause(reservation, n)
+            self._clock.sleep(_pause(reservation, n))
+        return waited
+
+    async def acquire_async(self, n: int = 1, *, key: str = "") -> float:
+        """`acquire` on an event loop; a task that is cancelled while it waits gives its permits back."""
+        waited = 0.0
+        while n:
+            reservation = await self.reserve_async(n, key=key)
+            if reservation.allowed:
+                return waited + await self._wait_async(reservation)
+            waited += _pause(reservation, n)
+            await self._clock.sleep_async(_pause(reservation, n))
+        return waited
+
+    def try_acquire(self, n: int = 1, timeout: float = 0.0, *, key: str = "") -> bool:
+        """Take `n` permits if they may be used within `timeout` seconds, and wait for them.
+
+        Returns:
+            False at once, with nothing taken, if they may not.
+        """
+        if n == 0:
+            return True
+        reservation = self.reserve(n, max_wait=timeout, key=key)
+        if reservation.allowed:
+            self._wait(reservation)
+        return reservation.allowed
+
+    async def try_acquire_async(self, n: int = 1, timeout: float = 0.0, *, key: str = "") -> bool:
+        """`try_acquire` on an event loop."""
+        if n == 0:
+            return True
+        reservation = await self.reserve_async(n, max_wait=timeout, key=key)
+        if reservation.allowed:
+            await self._wait_async(reservation)
+        return reservation.allowed
+
+    def available(self, *, key: str = "") -> int:
+        """Permits that could be taken now without waiting."""
+        return _free(self.threaded_store.peek(self._check(1, 0, key)))
+
+    async def available_async(self, *, key: str = "") -> int:
+        """`available` on an event loop."""
+        if self.awaited_store is None:
+            return self.available(key=key)
+        return _free(await self.awaited_store.peek_async(self._check(1, 0, key)))
+
+    def set_rate(self, permits_per_second: float) -> None:
+        """Change the rate in flight; buckets are carried over when they are next used.
+
+        Raises:
+            TypeError: the algorithm is not written as a rate: give a new one to `set_algorithm`.
+            InvalidLimitError: the algorithm refuses the number.
+        """
+        algorithm: Any = self._algorithm
+        name = next((field.name for field in fields(algorithm) if field.name in _RATES), None)
+        if name is None:
+            raise TypeError(f"{algorithm!r} is not written as a rate: use set_algorithm")
+        self.set_algorithm(replace(algorithm, **{name: permits_per_second}))
+
+    def set_algorithm(self, algorithm: Algorithm) -> None:
+        """Change the arithmetic in flight; buckets are carried over when they are next used."""
+        self._algorithm = algorithm
+
+    def __enter__(self) -> Limiter:
+        """Take one permit."""
+        self.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing: the permit is used."""
+
+    async def __aenter__(self) -> Limiter:
+        """Take one permit."""
+        await self.acquire_async()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing: the permit is used."""
+
+    def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
+        """Decorate a plain or a coroutine function: each call takes one permit first.
+
+        Raises:
+            TypeError: an asynchronous generator, whose call cannot wait.
+        """
+        if inspect.isasyncgenfunction(function):
+            raise TypeError(f"{function.__qualname__} is an asynchronous generator: take permits inside it")
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def limited_async(*args: _P.args, **kwargs: _P.kwargs) -> Any:
+                await self.acquire_async()
+                return await function(*args, **kwargs)
+
+            return cast("Callable[_P, _R]", limited_async)
+
+        @functools.wraps(function)
+        def limited(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            self.acquire()
+            return function(*args, **kwargs)
+
+        return limited
+
+    def _check(self, n: int, max_wait: float | None, key: str) -> Check:
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise InvalidLimitError("n", n, "a whole number of permits, 0 or more")
+        max_wait_ns = None if max_wait is None else to_ns(max_wait, "max_wait")
+        return Check(f"{self._name}|={key}", self._algorithm, f"{self._name}|*", n, max_wait_ns)
+
+    def _wait(self, reservation: Reservation) -> float:
+        """Wait for the booked moment; whoever is interrupted gives the permits back."""
+        try:
+            if reservation.wait:
+                self._clock.sleep(reservation.wait)
+        except BaseException:
+            reservation.cancel()
+            raise
+        return reservation.wait
+
+    async def _wait_async(self, reservation: Reservation) -> float:
+        try:
+            if reservation.wait:
+                await self._clock.sleep_async(reservation.wait)
+        except BaseException:
+            await reservation.cancel_async()
+            raise
+        return reservation.wait
+
+
+def _pause(refusal: Reservation, n: int) -> float:
+    """Seconds until a queue that is full (an algorithm may bound its own) takes `n` permits."""
+    pause = refusal.decision.retry_after
+    if pause is None:
+        raise NeverAdmittedError(n, refusal.decision.limit)
+    return pause
+
+
+def _free(decision: Decision) -> int:
+    return decision.remaining + decision.allowed

@@ -1,0 +1,194 @@
+"""The buckets of a shared store: what a call does to them within its transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm, State
+from ratelimit_middleware.decision import Decision
+from ratelimit_middleware.stores._entries import EntryCodec
+from ratelimit_middleware.stores._joint import take_together
+from ratelimit_middleware.stores._packing import unpack
+from ratelimit_middleware.stores._shared_file import FullError
+from ratelimit_middleware.stores._shared_place import HEADER
+from ratelimit_middleware.stores.base import Check
+
+if TYPE_CHECKING:
+    import lmdb
+
+__all__ = ["SharedBuckets"]
+
+_LONGEST_KEY = 511  # LMDB's
+
+# LMDB needs free pages for whatever it does, dropping keys included. So new keys stop first, then buckets
+# that grow, and what remains is never used up.
+_FULL_FOR_NEW_KEYS = 0.75
+_FULL = 0.9
+
+_SWEEP_EVERY = 64
+_SWEEP_KEYS = 8
+_SWEEP_KEYS_FOR_A_NEW_ONE = 4
+_SWEEP_KEYS_WHEN_FULL = 32
+
+
+class SharedBuckets:
+    """States by key; used by one transaction at a time, which `enter` begins.
+
+    Args:
+        max_keys: the most buckets held.
+        keep_state: what happens to a bucket whose limit got other numbers.
+
+    Attributes:
+        overflowed: checks that shared an overflow bucket because the store was full.
+    """
+
+    def __init__(self, max_keys: int, keep_state: AdoptMode) -> None:
+        self._max_keys = max_keys
+        self._keep_state: AdoptMode = keep_state
+        self._codec = EntryCodec()
+        self._calls = 0
+        self._sweep_from = b""
+        self.overflowed = 0
+
+    def enter(self, transaction: lmdb.Transaction[bytes], now_ns: int, max_pages: int) -> None:
+        """What follows happens in this transaction, at this moment, in a file of so many pages."""
+        self._transaction = transaction
+        self._now_ns = now_ns
+        self._max_pages = max_pages
+        self._found: dict[str, tuple[bytes, bytes]] = {}
+
+    def take(self, checks: Sequence[Check]) -> list[Decision]:
+        """As `Store.take`."""
+        self._calls += 1
+        if not self._calls % _SWEEP_EVERY:
+            self.sweep(_SWEEP_KEYS)
+        if len(checks) == 1:
+            return [self._take_one(checks[0])]
+        keys = [self._key(check) for check in checks]
+        taken = take_together(checks, keys, self._load, self._now_ns)
+        for key, algorithm, state in taken.states:
+            self._keep(key, algorithm, state)
+        return taken.decisions
+
+    def _take_one(self, check: Check) -> Decision:
+        """The common case of `take`, without the search for a common start time."""
+        key, algorithm, _, cost, max_wait_ns, shadow = check
+        now_ns = self._now_ns
+        state = self._find(key, algorithm)
+        if state is None:
+            key = self._key(check)
+            state = self._find(key, algorithm)
+        before = algorithm.start(now_ns) if state is None else state
+        decision, new = algorithm.take(before, now_ns, cost, 0 if shadow else max_wait_ns)
+        if decision.allowed or state is not None:
+            self._keep(key, algorithm, new)
+        return decision
+
+    def charge(self, check: Check) -> None:
+        """As `Store.charge`."""
+        key = self._key(check)
+        state = self._load(key, check, self._now_ns)
+        self._keep(key, check.algorithm, check.algorithm.charge(state, self._now_ns, check.cost))
+
+    def give_back(self, check: Check, at_ns: int) -> None:
+        """As `Store.give_back`."""
+        key = check.key if self._has(check.key) else check.overflow
+        state = self._find(key, check.algorithm)
+        if state is not None:
+            state = check.algorithm.give_back(state, self._now_ns, check.cost, at_ns)
+            self._keep(key, check.algorithm, state)
+
+    def peek(self, check: Check) -> Decision:
+        """As `Store.peek`."""
+        state = self._load(check.key, check, self._now_ns)
+        return check.algorithm.peek(state, self._now_ns, check.cost)
+
+    def reset(self, key: str) -> bool:
+        """As `Store.reset`."""
+        return self._transaction.delete(_packed(key))
+
+    def count(self) -> int:
+        """How many buckets there are."""
+        return self._transaction.stat()["entries"] - 1
+
+    def sweep(self, most: int = _SWEEP_KEYS_WHEN_FULL) -> int:
+        """Look at up to `most` buckets in turn, drop the expired ones; how many were dropped."""
+        dropped = 0
+        with self._transaction.cursor() as cursor:
+            found = cursor.set_range(self._sweep_from or HEADER + HEADER)
+            for _ in range(most):
+                if not found:
+                    break
+                known = self._codec.decode(cursor.value())
+                if known is None or known[0].forget_at_ns(known[1]) <= self._now_ns:
+                    found = cursor.delete() and bool(cursor.key())
+                    dropped += 1
+                else:
+                    found = cursor.next()
+            self._sweep_from = cursor.key() if found else b""
+        return dropped
+
+    def _has(self, key: str) -> bool:
+        return self._transaction.get(_packed(key)) is not None
+
+    def _find(self, key: str, algorithm: Algorithm) -> State | None:
+        """The bucket's state in the algorithm's own numbers; None if there is no such bucket."""
+        packed_key = _packed(key)
+        entry = self._transaction.get(packed_key)
+        if entry is None:
+            return None
+        self._found[key] = packed_key, entry
+        head = self._codec.head(algorithm)
+        if entry.startswith(head):
+            return unpack(entry, len(head))
+        known = self._codec.decode(entry)
+        if known is None:
+            return algorithm.start(self._now_ns)
+        writer, state = known
+        if writer == algorithm:
+            return state
+        return algorithm.adopt(state, self._now_ns, writer, self._keep_state)
+
+    def _load(self, key: str, check: Check, now_ns: int) -> State:
+        """The bucket's state, or that of a key never seen."""
+        state = self._find(key, check.algorithm)
+        return check.algorithm.start(now_ns) if state is None else state
+
+    def _keep(self, key: str, algorithm: Algorithm, state: State) -> None:
+        """Write the bucket's state.
+
+        Raises:
+            FullError: it has grown, and the file is full.
+        """
+        entry = self._codec.encode(algorithm, state)
+        packed_key, found = self._found.get(key) or (_packed(key), b"")
+        if entry == found:
+            return
+        if len(entry) > len(found) and self._pages() > self._max_pages * _FULL:
+            raise FullError("the file of the shared store is too small for the buckets in it")
+        self._transaction.put(packed_key, entry)
+
+    def _key(self, check: Check) -> str:
+        """The key to use: the check's own, or its limit's overflow bucket when there is no room."""
+        if self._has(check.key):
+            return check.key
+        if self.count() < self._max_keys and self._pages() < self._max_pages * _FULL_FOR_NEW_KEYS:
+            self.sweep(_SWEEP_KEYS_FOR_A_NEW_ONE)
+            return check.key
+        if self.sweep(_SWEEP_KEYS_WHEN_FULL):
+            return check.key
+        self.overflowed += 1
+        return check.overflow
+
+    def _pages(self) -> int:
+        """Pages in use."""
+        stat = self._transaction.stat()
+        return stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
+
+
+def _packed(key: str) -> bytes:
+    """The key as LMDB keeps it: never that of the header, never too long."""
+    data = b"=" + key.encode("utf-8", "surrogatepass")
+    return data if len(data) <= _LONGEST_KEY else b"#" + blake2b(data, digest_size=32).digest()

@@ -1,0 +1,56 @@
+"""Whether this process is one of several workers, as far as that can be known."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+__all__ = ["MEMORY_UNDER_WORKERS", "worker_count"]
+
+MEMORY_UNDER_WORKERS = (
+    "the memory store counts in each worker for itself: with %s a client may get that many times the limit; "
+    "write `store: shared://` to share the counts, or start one worker"
+)
+
+_SHORT_OPTION = {"gunicorn", "hypercorn"}
+_LONG_OPTION = {"uvicorn", "fastapi", "granian"} | _SHORT_OPTION
+_READ_WEB_CONCURRENCY = {"gunicorn", "uvicorn", "fastapi"}
+
+
+def worker_count(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """How many workers the server was told to start; 1 if it was not, or if that cannot be seen.
+
+    Workers see the command line of the server that started them. Workers asked for in a configuration file
+    or from Python are not seen here; WSGI servers tell of them in `wsgi.multiprocess`. Being a child
+    process proves nothing: a reloading server with one worker has one too.
+
+    Args:
+        arguments: the command line (`sys.argv`).
+        environment: the environment (`os.environ`).
+    """
+    server = _server(arguments)
+    if server not in _LONG_OPTION or "--reload" in arguments:
+        return 1
+    options = [*arguments[1:]]
+    if server == "gunicorn":
+        options = [*shlex.split(environment.get("GUNICORN_CMD_ARGS", "")), *options]
+    asked = environment.get("WEB_CONCURRENCY", "") if server in _READ_WEB_CONCURRENCY else ""
+    for option, following in zip(options, [*options[1:], ""], strict=True):
+        asked = _value(option, following, may_be_short=server in _SHORT_OPTION) or asked
+    return int(asked) if asked.isdecimal() and int(asked) > 0 else 1
+
+
+def _server(arguments: Sequence[str]) -> str:
+    """The program's name, also where it was started with `python -m`."""
+    program = PurePath(arguments[0] if arguments else "")
+    return program.parent.name if program.name == "__main__.py" else program.stem
+
+
+def _value(option: str, following: str, *, may_be_short: bool) -> str:
+    """The number of workers, if this option gives it."""
+    if option == "--workers" or (may_be_short and option == "-w"):
+        return following
+    if option.startswith("--workers="):
+        return option.removeprefix("--workers=")
+    return option[2:] if may_be_short and option.startswith("-w") else ""

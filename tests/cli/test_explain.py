@@ -1,0 +1,135 @@
+"""What `ratelimits explain` prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ratelimit_middleware.cli.explain import Question, explain
+
+pytestmark = pytest.mark.arithmetic
+
+RULES = """
+limits:
+  GET /items/{id}: 3/second burst 2 per header:X-API-Key; 100/minute
+  /v2/**: {limit: 1/second, mode: shadow, name: v2}
+  /health: unlimited
+  /busy: {limit: 1/minute, status: 503}
+  WS /live/{room}: 5/minute
+  POST /login: 5/minute
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "rules.yaml"
+    path.write_text(RULES)
+    return str(path)
+
+
+def explained(file: str, *question: str, repeat: int = 1, headers: tuple[tuple[str, str], ...] = ()) -> str:
+    method, path = question
+    text, code = explain(file, Question(method, path, "192.0.2.7", headers, repeat))
+    assert code == 0
+    return text
+
+
+def test_each_limit_is_shown_with_its_bucket_and_then_the_answers(file: str) -> None:
+    key = (("X-API-Key", "abc"),)
+
+    assert (
+        explained(file, "GET", "/items/7", repeat=4, headers=key)
+        == """\
+GET /items/7 from 192.0.2.7
+
+get-items-id: 3/second burst 2
+  rule    GET /items/{id}
+  key     header:x-api-key
+  bucket  GET /items/{id}|#cf4ab791c62b8d2b2109c90275287816
+  cost    1
+
+get-items-id-2: 100/minute
+  rule    GET /items/{id}
+  key     ip
+  bucket  GET /items/{id}%232|192.0.2.7
+  cost    1
+
+requests 1 to 2: admitted
+  RateLimit-Policy: "get-items-id";q=2;w=1, "get-items-id-2";q=100;w=60
+  RateLimit: "get-items-id";r=0;t=1
+
+requests 3 to 4: refused with 429 Too Many Requests
+  Retry-After: 1
+  RateLimit-Policy: "get-items-id";q=2;w=1, "get-items-id-2";q=100;w=60
+  RateLimit: "get-items-id";r=0;t=1
+  Cache-Control: no-store
+  Content-Type: application/problem+json
+  Content-Length: 228
+"""
+    )
+
+
+def test_a_shadow_limit_is_marked_and_sends_nothing(file: str) -> None:
+    assert (
+        explained(file, "GET", "/v2/x", repeat=9)
+        == """\
+GET /v2/x from 192.0.2.7
+
+v2: 1/second, shadow: never refuses
+  rule    v2
+  key     ip
+  bucket  v2|192.0.2.7
+  cost    1
+
+requests 1 to 9: admitted
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"), [("/health", "unlimited by /health"), ("/nowhere", "no rule matches")]
+)
+def test_a_request_that_nothing_counts_has_a_reason(file: str, path: str, reason: str) -> None:
+    assert explained(file, "GET", path) == f"GET {path} from 192.0.2.7\n\n{reason}\n\nrequest 1: admitted\n"
+
+
+def test_a_rule_with_a_status_of_its_own_is_shown_with_it(file: str) -> None:
+    assert "request 2: refused with 503 Service Unavailable\n" in explained(file, "GET", "/busy", repeat=2)
+
+
+def test_a_handshake_is_asked_for_as_ws(file: str) -> None:
+    assert "rule    WS /live/{room}" in explained(file, "WS", "/live/7")
+    assert "no rule matches" in explained(file, "GET", "/live/7")
+
+
+@pytest.mark.parametrize("path", ["/items/%37", "/items/7?page=2", "//items/7", "/x/../items/7"])
+def test_a_path_is_read_as_a_server_reads_it(file: str, path: str) -> None:
+    assert "rule    GET /items/{id}" in explained(file, "GET", path)
+
+
+def test_asking_twice_gives_the_same_text(file: str) -> None:
+    assert explained(file, "POST", "/login", repeat=9) == explained(file, "POST", "/login", repeat=9)
+
+
+def lose(_view: object, _verdict: object) -> object:
+    """A responder with a bug."""
+    raise LookupError("lost")
+
+
+def test_a_responder_that_fails_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text(f"default: {{limit: 1/minute, response: {{responder: 'python:{__name__}:lose'}}}}\n")
+    text = explained(str(path), "GET", "/", repeat=3)
+
+    assert "requests 2 to 3: refused with 429 Too Many Requests\n" in text
+    assert text.endswith("\nthe own responder failed: LookupError: lost\n")
+
+
+def test_a_file_with_a_mistake_is_answered_with_the_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text("default: 5/minuet\n")
+    text, code = explain(str(path), Question("GET", "/"))
+
+    assert code == 1
+    assert "did you mean `minute`?" in text

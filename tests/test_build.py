@@ -1,0 +1,85 @@
+"""Settings wired together, and functions of the app under both adapters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ratelimit_middleware import asgi, wsgi
+from ratelimit_middleware._types import Environ, Receive, Scope, Send
+from ratelimit_middleware.build import build_registry
+from ratelimit_middleware.errors import RuleFileError
+
+APP = "python:tests.rules.app_functions"
+ASYNC_RULES: list[Any] = [
+    f"5/s per ip+{APP}:tenant_async",
+    f"{APP}:plan_limit_async",
+    {"limit": "5/s", "cost": f"{APP}:weight_async"},
+]
+
+
+async def asgi_app(scope: Scope, receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+def wsgi_app(environ: Environ, start_response: Any) -> list[bytes]:
+    start_response("200 OK", [])
+    return [b"ok"]
+
+
+@pytest.mark.parametrize("rule", ASYNC_RULES)
+def test_an_async_function_is_refused_when_a_wsgi_middleware_is_built(rule: Any) -> None:
+    with pytest.raises(RuleFileError, match=r"rules: the rule `/x` asks the async function .* cannot await"):
+        wsgi.RateLimitMiddleware(wsgi_app, {"limits": {"/x": rule}})
+
+
+@pytest.mark.parametrize("rule", ASYNC_RULES)
+def test_it_is_fine_on_an_event_loop(rule: Any) -> None:
+    assert build_registry({"limits": {"/x": rule}}).ruleset.limits
+
+
+@pytest.mark.anyio
+async def test_asgi_awaits_the_functions_of_the_app(asgi_client: Any) -> None:
+    app = asgi.RateLimitMiddleware(asgi_app, {"default": f"1/minute per {APP}:tenant_async"})
+    async with asgi_client(app) as client:
+        statuses = [(await client.get("/", headers={"x-tenant": t})).status_code for t in ("a", "a", "b")]
+    assert statuses == [200, 429, 200]
+
+
+BROKEN: list[Any] = [
+    f"5/s per {APP}:broken",
+    f"5/s per {APP}:number",
+    f"{APP}:broken",
+    {"limit": "5/s", "cost": f"{APP}:broken"},
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("rule", BROKEN)
+async def test_a_function_that_fails_means_503_under_asgi(
+    asgi_client: Any, caplog: pytest.LogCaptureFixture, rule: Any
+) -> None:
+    async with asgi_client(asgi.RateLimitMiddleware(asgi_app, {"default": rule})) as client:
+        answers = [await client.get("/") for _ in range(3)]
+    assert {answer.status_code for answer in answers} == {503}
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_a_function_that_fails_means_503_under_wsgi(
+    wsgi_client: Any, caplog: pytest.LogCaptureFixture, rule: Any
+) -> None:
+    with wsgi_client(wsgi.RateLimitMiddleware(wsgi_app, {"default": rule})) as client:
+        answers = [client.get("/") for _ in range(3)]
+    assert {answer.status_code for answer in answers} == {503}
+    assert len(caplog.records) == 1
+
+
+def test_a_request_without_a_needed_part_is_refused_without_a_wait(wsgi_client: Any) -> None:
+    rules = {"default": {"limit": "5/s per user", "missing": "deny"}}
+    with wsgi_client(wsgi.RateLimitMiddleware(wsgi_app, rules)) as client:
+        answer = client.get("/")
+    assert answer.status_code == 429
+    assert "retry-after" not in answer.headers

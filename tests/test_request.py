@@ -1,0 +1,173 @@
+"""What a rule may look at, the same under ASGI and WSGI."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratelimit_middleware.request import AsgiView, Asked, RequestView, WsgiView
+
+pytestmark = pytest.mark.arithmetic
+
+
+def asgi(*, query: str = "", user: Any = None, **headers: str) -> AsgiView:
+    lines = [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items()]
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": lines, "query_string": query.encode()}
+    return AsgiView(scope | ({"user": user} if user is not None else {}))
+
+
+def wsgi(*, query: str = "", **headers: str) -> WsgiView:
+    lines = {f"HTTP_{name.upper()}": value for name, value in headers.items()}
+    return WsgiView({"REQUEST_METHOD": "GET", "PATH_INFO": "/", "QUERY_STRING": query, **lines})
+
+
+def both(**request: str) -> list[RequestView]:
+    return [asgi(**request), wsgi(**request)]
+
+
+@pytest.mark.parametrize(
+    ("header", "host"),
+    [
+        ("example.com", "example.com"),
+        ("API.Example.COM:8080", "api.example.com"),
+        ("example.com.", "example.com"),
+        ("example.com.:443", "example.com"),
+        ("example.com:", "example.com"),
+        (" example.com ", "example.com"),
+        ("[2001:DB8::1]:8080", "[2001:db8::1]"),
+        ("[2001:db8::1]", "[2001:db8::1]"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("192.0.2.1:80", "192.0.2.1"),
+        ("a:b", "a:b"),
+        ("", ""),
+    ],
+)
+def test_a_host_has_no_case_no_port_and_no_final_dot(header: str, host: str) -> None:
+    assert [view.host for view in both(host=header)] == [host, host]
+
+
+def test_without_a_host_header_wsgi_knows_its_servers_name() -> None:
+    assert AsgiView({"type": "http", "path": "/"}).host == ""
+    assert WsgiView({"SERVER_NAME": "Shop.Example"}).host == "shop.example"
+
+
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [
+        ("token=a", "a"),
+        ("x=1&token=a%20b&y", "a b"),
+        ("token=a&token=b", "a, b"),
+        ("token=", ""),
+        ("token", ""),
+        ("tokens=a", None),
+        ("", None),
+        ("token=%ff", "\ufffd"),
+    ],
+)
+def test_a_query_parameter_is_decoded_and_all_its_values_count(query: str, value: str | None) -> None:
+    assert [view.query("token") for view in both(query=query)] == [value, value]
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("sid=a", "a"),
+        ("x=1; sid=a=b; y=2", "a=b"),
+        ("sid=a; sid=b", "a, b"),
+        ('sid="a"', '"a"'),
+        ("sid=", ""),
+        ("sid", None),
+        ("xsid=a", None),
+    ],
+)
+def test_a_cookie_is_taken_as_it_was_sent(header: str, value: str | None) -> None:
+    assert [view.cookie("sid") for view in both(cookie=header)] == [value, value]
+
+
+def test_cookies_may_come_in_several_lines() -> None:
+    """HTTP/2 lets a client split them (RFC 9113, 8.2.3)."""
+    lines = [(b"cookie", b"x=1"), (b"cookie", b"sid=a")]
+    assert AsgiView({"type": "http", "path": "/", "headers": lines}).cookie("sid") == "a"
+    assert AsgiView({"type": "http", "path": "/"}).cookie("sid") is None
+
+
+class SimpleUser:
+    """As Starlette's: its identity is not there."""
+
+    is_authenticated = True
+    display_name = "ada"
+
+    @property
+    def identity(self) -> str:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("user", "name"),
+    [
+        ("ada", "ada"),
+        ("", None),
+        (None, None),
+        (SimpleUser(), "ada"),
+        (SimpleNamespace(is_authenticated=True, identity="7", display_name="ada"), "7"),
+        (SimpleNamespace(is_authenticated=False, identity="7"), None),
+        (SimpleNamespace(id=7), "7"),
+        (SimpleNamespace(id=True), None),
+        (SimpleNamespace(), None),
+        ({"sub": "ada"}, "ada"),
+        ({"id": 0}, "0"),
+        ({"id": ""}, None),
+        ({}, None),
+    ],
+)
+def test_the_user_of_a_scope_may_be_a_text_an_object_or_a_dict(user: Any, name: str | None) -> None:
+    assert asgi(user=user).user == name
+
+
+def test_the_user_of_wsgi_is_the_remote_user() -> None:
+    assert WsgiView({"REMOTE_USER": "ada"}).user == "ada"
+    assert WsgiView({"REMOTE_USER": ""}).user is None
+    assert WsgiView({}).user is None
+
+
+def test_functions_see_the_scope_or_environ_itself() -> None:
+    scope, environ = {"type": "http", "path": "/"}, {"PATH_INFO": "/"}
+    assert AsgiView(scope).raw is scope
+    assert WsgiView(environ).raw is environ
+
+
+@pytest.mark.parametrize("view", both(), ids=["asgi", "wsgi"])
+def test_a_function_is_asked_once_a_request(view: RequestView) -> None:
+    answers = iter(["first", "second"])
+    asked = Asked("app:next", lambda view: next(answers))
+    assert [asked(view), asked(view)] == ["first", "first"]
+
+
+@pytest.mark.anyio
+async def test_an_async_function_is_awaited_once_and_then_asked() -> None:
+    calls = []
+
+    async def answer(view: RequestView) -> str:
+        calls.append(view)
+        return "answer"
+
+    asked, view = Asked("app:answer", answer, awaited=True), asgi()
+    with pytest.raises(RuntimeError, match="app:answer cannot be asked here"):
+        asked(view)
+    await asked.ask(view)
+    await asked.ask(view)
+    assert asked(view) == "answer"
+    assert len(calls) == 1
+
+
+@given(st.text(st.characters(max_codepoint=255)), st.binary(max_size=40))
+def test_no_header_and_no_query_is_too_strange(header: str, query: bytes) -> None:
+    lines = [(b"host", header.encode("latin-1")), (b"cookie", header.encode("latin-1"))]
+    view = AsgiView({"type": "http", "path": "/", "headers": lines, "query_string": query})
+    assert view.host == view.host.lower()
+    assert isinstance(view.cookie("a"), (str, type(None)))
+    assert isinstance(view.query("a"), (str, type(None)))
