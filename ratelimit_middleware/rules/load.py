@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["load_rules"]
 
+_RULES = {"limits", "default", "always", "include"}
+
 
 def load_rules(
     source: str | os.PathLike[str] | Mapping[str, Any] | RuleSet, *, env: Mapping[str, str] | None = None
@@ -46,7 +48,15 @@ def load_rules(
     if not ruleset or includes.problems:
         found = [problem for part in parts for problem in in_order(part.findings)]
         raise RuleFileError([*found, *includes.problems])
+    if isinstance(source, (str, os.PathLike)) and not _RULES & _keys(main):
+        message = "the file holds no rules, so nothing would be limited: write `limits:` or `default:`"
+        raise RuleFileError([RuleProblem(os.fspath(source), message)])
     return ruleset
+
+
+def _keys(part: Part) -> set[object]:
+    """The keys at the top of a file."""
+    return set(part.document.data) if isinstance(part.document.data, dict) else set()
 
 
 def _part(source: str | os.PathLike[str] | Mapping[str, Any], env: Mapping[str, str]) -> Part:
