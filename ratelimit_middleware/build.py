@@ -42,7 +42,7 @@ def build_registry(
     ruleset = load_rules(rules)
     if not awaits:
         _refuse_async(ruleset)
-    return LimiterRegistry(ruleset, store or open_store(ruleset.store_url, clock))
+    return LimiterRegistry(ruleset, open_store(ruleset.store_url, clock) if store is None else store)
 
 
 def _refuse_async(ruleset: RuleSet) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock, SystemClock
 
@@ -33,7 +34,14 @@ class FaultLog:
         self._unsaid = 0
 
     def report(self, error: Exception) -> None:
-        """Log `error`, or only count it; two threads at once may both log, which does no harm."""
+        """Log `error`, or only count it; never raises, whatever a clock or a logging filter of the app does.
+
+        Two threads at once may both log, which does no harm.
+        """
+        with suppress(Exception):
+            self._report(error)
+
+    def _report(self, error: Exception) -> None:
         now_ns = self._clock.now_ns()
         if now_ns < self._next_ns:
             self._unsaid += 1

@@ -92,8 +92,8 @@ class Limiter:
     ) -> None:
         self._algorithm = algorithm
         self._name = name.replace("%", "%25").replace("|", "%7C")
-        self._clock: WaitingClock = clock or SystemClock()
-        chosen = store or MemoryStore(clock=self._clock, keep_state="scale")
+        self._clock: WaitingClock = SystemClock() if clock is None else clock
+        chosen = MemoryStore(clock=self._clock, keep_state="scale") if store is None else store
         self.awaited_store = chosen if isinstance(chosen, AsyncStore) else None
         self._store = chosen if isinstance(chosen, Store) else None
 

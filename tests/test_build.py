@@ -10,6 +10,8 @@ from ratelimit_middleware import asgi, wsgi
 from ratelimit_middleware._types import Environ, Receive, Scope, Send
 from ratelimit_middleware.build import build_registry
 from ratelimit_middleware.errors import RuleFileError
+from ratelimit_middleware.request import WsgiView
+from ratelimit_middleware.stores.memory import MemoryStore
 
 APP = "python:tests.rules.app_functions"
 ASYNC_RULES: list[Any] = [
@@ -83,3 +85,17 @@ def test_a_request_without_a_needed_part_is_refused_without_a_wait(wsgi_client: 
         answer = client.get("/")
     assert answer.status_code == 429
     assert "retry-after" not in answer.headers
+
+
+class EmptyLookingStore(MemoryStore):
+    """A store that counts as false while it holds nothing."""
+
+    def __len__(self) -> int:
+        return self.stats().keys
+
+
+def test_a_store_that_looks_empty_is_used_all_the_same() -> None:
+    store = EmptyLookingStore()
+    build_registry({"default": "5/hour"}, store=store).admit(WsgiView({"PATH_INFO": "/"}))
+
+    assert len(store) == 1

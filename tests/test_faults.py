@@ -26,3 +26,16 @@ def test_a_storm_of_failures_is_one_line_and_a_count(
         "it failed (1000 more since the last line): gone again",
     ]
     assert all(record.exc_info for record in caplog.records)
+
+
+class BrokenClock(ManualClock):
+    """A clock that has stopped working."""
+
+    def now_ns(self) -> int:
+        raise OSError("no clock")
+
+
+def test_a_report_never_raises_whatever_the_clock_does(caplog: pytest.LogCaptureFixture) -> None:
+    FaultLog("it failed", clock=BrokenClock()).report(RuntimeError("gone"))
+
+    assert caplog.records == []

@@ -23,7 +23,7 @@ and `default`)."""
 
 _CACHE_ENTRIES = 4096
 _CACHE_TEXT = 512
-_PARAMETER = re.compile(r"\{\w+(?::(?P<converter>\w+))?\}")
+_PARAMETER = re.compile(r"\{[^{}:]+(?::(?P<converter>\w+))?\}")
 # The union of what Starlette and Werkzeug accept, so that no converted segment slips past its rule.
 _FLOAT = re.compile(r"\d+(\.\d+)?")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")

@@ -26,7 +26,7 @@ _METHODS = REGISTERED_METHODS | {"WS"}
 _COMMON_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "WS")
 _MAX_ROUTE = 500
 
-_METHODS_AND_PATH = re.compile(r"(?P<methods>[^/~\s,]*(?:\s*,\s*[^/~\s,]*)*)\s+(?P<path>\S.*)")
+_METHODS_AND_PATH = re.compile(r"(?P<methods>[^/~\s,]*(?:\s*,(?:\s*[^/~\s,]+)?)*)\s+(?P<path>\S.*)")
 _BRACES = re.compile(r"\{(?P<name>[^{}<>:]*)(?::(?P<converter>[^{}<>]*))?\}")
 _ANGLES = re.compile(r"<(?:(?P<converter>[^{}<>]*):)?(?P<name>[^{}<>:]*)>")
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratelimit_middleware.errors import RuleFileError
 from ratelimit_middleware.request import Kind
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.match import Matcher
@@ -399,3 +400,16 @@ def test_every_path_is_matched_by_what_its_plain_spelling_is_matched_by(path: st
 
     rules = matcher({"/a": "1/s", "/a/{x}": "2/s", "/{y:int}/b": "3/s", "/b/**": "4/s", "/": "5/s"})
     assert set(counted(rules, fold(path))) <= set(counted(rules, path))
+
+
+@pytest.mark.parametrize("name", ["x", "col·lecció", "नि", "℘"])
+def test_a_parameter_of_any_name_that_python_allows_takes_a_segment(name: str) -> None:
+    assert counted(matcher({f"/items/{{{name}}}": {"name": "items", "limit": "1/s"}}), "/items/7") == [
+        "items"
+    ]
+
+
+@pytest.mark.timeout(5)
+def test_commas_and_blanks_in_front_of_a_path_are_read_in_linear_time() -> None:
+    with pytest.raises(RuleFileError):
+        matcher({"a" + ",   " * 100 + "~\n~": "1/s"})
