@@ -31,6 +31,10 @@ class RequestView(Protocol):
         """The method, upper case; `GET` for a handshake."""
 
     @property
+    def is_head(self) -> bool:
+        """Whether the answer goes without a body: only `HEAD` to the letter, servers send one for `head`."""
+
+    @property
     def path(self) -> str:
         """The path as the app's router sees it: percent-decoded once, without mount point or root_path."""
 
@@ -113,6 +117,11 @@ class AsgiView:
         return str(self._scope.get("method", "GET")).upper()
 
     @property
+    def is_head(self) -> bool:
+        """Whether the method is `HEAD` to the letter."""
+        return bool(self._scope.get("method") == "HEAD")
+
+    @property
     def path(self) -> str:
         """The scope's path with `root_path` taken off where it leads it (servers differ in adding it)."""
         path: str = self._scope["path"]
@@ -183,6 +192,11 @@ class WsgiView:
     def method(self) -> str:
         """The method, upper case."""
         return str(self._environ.get("REQUEST_METHOD", "GET")).upper()
+
+    @property
+    def is_head(self) -> bool:
+        """Whether the method is `HEAD` to the letter."""
+        return bool(self._environ.get("REQUEST_METHOD") == "HEAD")
 
     @property
     def path(self) -> str:

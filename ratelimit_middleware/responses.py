@@ -113,7 +113,7 @@ def _refusal(view: RequestView, members: dict[str, Any], fields: list[Field], *,
         ("Content-Type", media_type),
         ("Content-Length", str(len(body))),
     ]
-    return Refusal(members["status"], headers, b"" if view.method == "HEAD" else body)
+    return Refusal(members["status"], headers, b"" if view.is_head else body)
 
 
 def _prefers_text(accept: str | None) -> bool:

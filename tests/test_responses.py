@@ -135,6 +135,10 @@ def test_head_has_the_headers_of_get_and_no_body(accept: str | None) -> None:
     assert dict(head.headers)["Content-Length"] == str(len(get.body))
 
 
+def test_a_method_spelled_head_keeps_its_body_as_servers_send_one_for_it() -> None:
+    assert over_limit(request(None, "head"), verdict(SECOND), STYLES).body
+
+
 def test_the_text_form_says_the_same() -> None:
     refusal = over_limit(request("text/plain"), verdict(8 * SECOND), STYLES)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ratelimit_middleware.algorithms.base import AdoptMode
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
+from ratelimit_middleware.algorithms.warm_up import WarmUp
 from ratelimit_middleware.errors import InvalidLimitError
 from tests.properties import laws
 
@@ -123,6 +125,13 @@ def test_scaling_the_limit_keeps_the_used_share_not_more() -> None:
     assert new.used(new.adopt(state, now_ns, old, "scale"), now_ns) == 7
     assert new.used(new.adopt(state, now_ns, old, "keep"), now_ns) == 65
     assert new.used(new.adopt(state, now_ns, old, "reset"), now_ns) == 0
+
+
+@pytest.mark.parametrize("mode", ["keep", "scale", "reset"])
+def test_a_limit_of_nothing_is_left_for_another_kind(mode: AdoptMode) -> None:
+    nothing, window = WarmUp(0, 10), SlidingWindow(20, 10)
+    state = window.adopt(nothing.start(SECOND), SECOND, nothing, mode)
+    assert window.used(state, SECOND) == 0
 
 
 def test_use_is_carried_over_from_another_kind_of_limit() -> None:

@@ -33,6 +33,7 @@ class View:
     raw: dict[str, Any] = field(default_factory=dict)
     memo: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=lambda: {"x-test": "1"})
+    is_head: bool = False
 
     def header(self, name: str) -> str | None:
         return self.headers.get(name)
