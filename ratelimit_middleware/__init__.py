@@ -7,11 +7,15 @@ The middlewares are `ratelimit_middleware.asgi.RateLimitMiddleware` and
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
+from ratelimit_middleware.algorithms.pacing import Pacing
+from ratelimit_middleware.algorithms.qps_window import QpsWindow
+from ratelimit_middleware.algorithms.sliding_counter import SlidingCounter
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
 from ratelimit_middleware.algorithms.smooth_warming_up import SmoothWarmingUp
 from ratelimit_middleware.algorithms.token_bucket import TokenBucket
 from ratelimit_middleware.algorithms.warm_up import WarmUp
+from ratelimit_middleware.algorithms.warm_up_pacing import WarmUpPacing
 from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
 from ratelimit_middleware.clock import ManualClock, SystemClock
 from ratelimit_middleware.decision import Decision, Verdict
@@ -39,9 +43,12 @@ __all__ = [
     "ManualClock",
     "MemoryStore",
     "NeverAdmittedError",
+    "Pacing",
+    "QpsWindow",
     "RateLimitError",
     "RuleFileError",
     "RuleSet",
+    "SlidingCounter",
     "SlidingWindow",
     "SmoothBursty",
     "SmoothWarmingUp",
@@ -50,6 +57,7 @@ __all__ = [
     "TokenBucket",
     "Verdict",
     "WarmUp",
+    "WarmUpPacing",
     "WarmUpWindow",
     "__version__",
     "load_rules",

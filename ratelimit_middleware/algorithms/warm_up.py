@@ -11,11 +11,10 @@ class does not follow; docs/deviations.md has the table.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import TypeAlias
+from dataclasses import dataclass, replace
 
 from ratelimit_middleware.algorithms import _recent_passes as recent
+from ratelimit_middleware.algorithms._cold_bucket import MS_NS, ColdBucket, Core
 from ratelimit_middleware.algorithms.base import (
     AdoptMode,
     Algorithm,
@@ -25,20 +24,15 @@ from ratelimit_middleware.algorithms.base import (
     granted,
     refused,
 )
-from ratelimit_middleware.clock import NS_PER_SECOND, to_ns
+from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.errors import InvalidLimitError
 
 __all__ = ["Core", "WarmUp"]
 
-Core: TypeAlias = tuple[int, int]
-"""`(stored_tokens, last_filled_ms)`: all that the original keeps."""
-
-_MS_NS = 1_000_000
-
 
 @dataclass(frozen=True, slots=True)
-class WarmUp:
+class WarmUp(ColdBucket):
     """`count` permits a second when warm, `count / cold_factor` when cold, as in Sentinel.
 
     Bound: at most `count` permits (rounded down) in any second; below one a second, one permit in any
@@ -59,32 +53,6 @@ class WarmUp:
         InvalidLimitError: a number out of its range.
     """
 
-    count: float
-    warm_up_period: float | timedelta = field(compare=False)
-    cold_factor: float = 3
-    warm_up_ns: int = field(init=False, repr=False)
-    warning_token: int = field(init=False, repr=False, compare=False)
-    max_token: int = field(init=False, repr=False, compare=False)
-    slope: float = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Refuse numbers that make no sense; draw the curve."""
-        if not (_is_number(self.count) and 0 <= self.count <= 1e9):
-            raise InvalidLimitError("count", self.count, "a number of permits a second from 0 to 10^9")
-        if not (_is_number(self.cold_factor) and 1 < self.cold_factor <= 1e6):
-            raise InvalidLimitError("cold_factor", self.cold_factor, "a number above 1, at most 10^6")
-        warm_up_ns = to_ns(self.warm_up_period, "warm_up_period")
-        if not warm_up_ns:
-            raise InvalidLimitError("warm_up_period", self.warm_up_period, "a number of seconds above 0")
-        period_s, factor = warm_up_ns / 1e9, float(self.cold_factor)
-        warning = int(int(period_s * self.count) // (factor - 1))
-        above = int(2 * period_s * self.count / (1.0 + factor))
-        object.__setattr__(self, "warm_up_ns", warm_up_ns)
-        object.__setattr__(self, "warning_token", warning)
-        object.__setattr__(self, "max_token", warning + above)
-        # Without a token above the line there is nothing to warm up; the original divides by zero.
-        object.__setattr__(self, "slope", (factor - 1.0) / self.count / above if above else 0.0)
-
     @property
     def quota(self) -> int:
         """The count in whole permits, at least 1 (0 for count 0)."""
@@ -102,12 +70,7 @@ class WarmUp:
 
     def permits(self, stored_tokens: int) -> int:
         """The threshold with this many tokens in the bucket, in whole permits a second."""
-        allowed = float(self.count)
-        if stored_tokens >= self.warning_token and self.count:
-            interval_s = (stored_tokens - self.warning_token) * self.slope + 1.0 / self.count
-            # One unit in the last place up, as in the original: 1 / (1 / 49) is below 49.
-            allowed = math.nextafter(1.0 / interval_s, math.inf)
-        return min(self.quota, max(1, int(allowed)))
+        return min(self.quota, max(1, int(self.rate(stored_tokens))))
 
     def decide(
         self, core: Core, now_ms: int, cost: int, passed: float, passed_before: float
@@ -124,25 +87,12 @@ class WarmUp:
         Returns:
             Whether it passes, and the core to keep, pass or refuse alike.
         """
-        core = self._synchronised(core, now_ms, int(passed_before))
+        core = self.synchronised(core, now_ms, int(passed_before))
         return int(passed) + cost <= self.permits(core[0]), core
-
-    def _synchronised(self, core: Core, now_ms: int, passed_before: int) -> Core:
-        """Count tokens once a calendar second: in after a quiet second, out what passed in it."""
-        stored, last_filled_ms = core
-        second_ms = now_ms - now_ms % 1000
-        if second_ms <= last_filled_ms:
-            return core
-        # On the line itself the original never refills: an idle bucket would stay warm for ever.
-        quiet_below = 1 if stored == self.warning_token else max(1, int(int(self.count) // self.cold_factor))
-        if stored < self.warning_token or passed_before < quiet_below:
-            stored = int(stored + (second_ms - last_filled_ms) * self.count / 1000)
-        return max(0, min(stored, self.max_token) - passed_before), second_ms
 
     def start(self, now_ns: int) -> State:
         """A full, cold bucket, whatever the clock says; its first call counts tokens."""
-        now_ms = now_ns // _MS_NS
-        return (self.max_token, now_ms - now_ms % 1000 - 1000, *recent.empty(now_ns))
+        return (*self.cold_core(now_ns), *recent.empty(now_ns))
 
     def step(self, state: State, now_ns: int) -> State:
         """Count tokens if a new second began; forget passes that have left the window."""
@@ -155,7 +105,7 @@ class WarmUp:
         if half < state[2] or (half == state[2] and at_ns // NS_PER_SECOND * 1000 <= last_filled_ms):
             return state
         passes = recent.shifted(state[2:], half)
-        core = self._synchronised(state[:2], at_ns // _MS_NS, recent.second_before(passes))
+        core = self.synchronised(state[:2], at_ns // MS_NS, recent.second_before(passes))
         return (*core, *passes)
 
     def take(
@@ -210,7 +160,7 @@ class WarmUp:
     def _passes(self, state: State, at_ns: int, cost: int) -> bool:
         passes = state[2:]
         before = recent.second_before(passes)
-        return self.decide(state[:2], at_ns // _MS_NS, cost, passes[1] + passes[2], before)[0]
+        return self.decide(state[:2], at_ns // MS_NS, cost, passes[1] + passes[2], before)[0]
 
     def _left(self, state: State, now_ns: int, next_ns: int | None = None) -> tuple[int, int]:
         """Permits left, and the wait for the next one (if none; `next_ns` if known) or for all of them."""
@@ -254,19 +204,10 @@ class WarmUp:
             fresh = self.start(now_ns)
             return self._booked(fresh, now_ns, used) if used else fresh
         state = old.advanced(state, now_ns)
-        stored, passes = self._stored_from(old, state[0]), state[2:]
+        stored, passes = self.stored_from(old, state[0]), state[2:]
         if mode == "scale" and self.quota != old.quota:
             passes = recent.scaled(passes, self.quota, max(1, old.quota))
         return (stored, state[1], *passes)
-
-    def _stored_from(self, old: WarmUp, stored: int) -> int:
-        """As far above (or below) the line as it was in `old`; cold if that had no room above it."""
-        above, old_above = self.max_token - self.warning_token, old.max_token - old.warning_token
-        if not old_above:
-            return self.max_token
-        if stored >= old.warning_token:
-            return self.warning_token + ceil_div((stored - old.warning_token) * above, old_above)
-        return ceil_div(stored * self.warning_token, old.warning_token)
 
     def used(self, state: State, now_ns: int) -> int:
         """Permits in the log that are younger than the window."""
@@ -281,7 +222,3 @@ class WarmUp:
         refill_ms = last_filled_ms + math.ceil(missing * 1000 / self.count)
         cold_s: int = max(ceil_div(refill_ms, 1000), half // 2 + 2)
         return max(cold_s * NS_PER_SECOND, log[-2] + self.window_ns if log else 0)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

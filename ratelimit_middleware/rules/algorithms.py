@@ -13,6 +13,8 @@ from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.fixed_window import CalendarUnit, FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
+from ratelimit_middleware.algorithms.qps_window import QpsWindow
+from ratelimit_middleware.algorithms.sliding_counter import SlidingCounter
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
 from ratelimit_middleware.algorithms.smooth_warming_up import SmoothWarmingUp
@@ -25,11 +27,7 @@ __all__ = ["ALGORITHMS", "CALENDAR_UNITS", "NOT_YET", "Numbers", "Recipe", "algo
 
 CALENDAR_UNITS: tuple[CalendarUnit, ...] = ("minute", "hour", "day", "week", "month", "year")
 
-# fmt: off
-NOT_YET = frozenset({
-    "concurrency", "sentinel_pacing", "sentinel_warm_up_pacing", "sliding_counter",
-})
-# fmt: on
+NOT_YET = frozenset({"concurrency", "sentinel_pacing", "sentinel_warm_up_pacing"})
 
 
 class Numbers(NamedTuple):
@@ -114,6 +112,14 @@ def _smooth_warming_up(numbers: Numbers) -> Algorithm:
     return SmoothWarmingUp(numbers.per_second, numbers.warm_up_s or 0, numbers.cold_factor)
 
 
+def _sliding_counter(numbers: Numbers) -> Algorithm:
+    return SlidingCounter(numbers.limit.count, numbers.limit.period_s)
+
+
+def _sentinel_qps(numbers: Numbers) -> Algorithm:
+    return QpsWindow(numbers.per_second)
+
+
 def _sentinel_warm_up(numbers: Numbers) -> Algorithm:
     return WarmUp(numbers.per_second, numbers.warm_up_s or 0, numbers.cold_factor)
 
@@ -128,6 +134,8 @@ ALGORITHMS: dict[str, Recipe] = {
     "leaky_bucket": Recipe(_leaky_bucket, takes=_BURST, needs=_BURST),
     "smooth_bursty": Recipe(_smooth_bursty, takes=frozenset({"max_burst_seconds"})),
     "smooth_warming_up": Recipe(_smooth_warming_up, takes=_WARM_UP, needs=_WARM_UP),
+    "sliding_counter": Recipe(_sliding_counter),
+    "sentinel_qps": Recipe(_sentinel_qps),
     "sentinel_warm_up": Recipe(_sentinel_warm_up, takes=_WARM_UP, needs=_WARM_UP),
 }
 """By the word that the file has for it."""

@@ -12,6 +12,8 @@ from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
+from ratelimit_middleware.algorithms.qps_window import QpsWindow
+from ratelimit_middleware.algorithms.sliding_counter import SlidingCounter
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
 from ratelimit_middleware.algorithms.smooth_warming_up import SmoothWarmingUp
@@ -51,6 +53,8 @@ LONG_FORMS: list[tuple[dict[str, Any], Algorithm]] = [
     ({"algorithm": "smooth_bursty", "per": "s"}, SmoothBursty(1000)),
     ({"algorithm": "smooth_bursty", "per": "s", "max_burst_seconds": 2.5}, SmoothBursty(1000, 2.5)),
     ({"algorithm": "smooth_warming_up", "per": "s", "warm_up": "9s"}, SmoothWarmingUp(1000, 9)),
+    ({"algorithm": "sliding_counter"}, SlidingCounter(1000, 3600)),
+    ({"algorithm": "sentinel_qps", "per": "s"}, QpsWindow(1000)),
     (
         {"algorithm": "sentinel_warm_up", "per": "s", "warm_up": {"period": "9s", "cold_factor": 4}},
         WarmUp(1000, 9, 4),
@@ -81,10 +85,11 @@ def test_every_algorithm_of_the_table_has_a_long_form_here() -> None:
 
 def test_every_algorithm_of_the_package_is_in_the_table_or_refused_by_name() -> None:
     modules = {path.stem for path in Path(algorithms.__file__).parent.glob("[a-z]*.py")} - {"base"}
-    ours = {"warm_up_window": "behavior: warm_up", "warm_up": "sentinel_warm_up"}
-    sentinel = {"pacing": "sentinel_pacing", "warm_up_pacing": "sentinel_warm_up_pacing"}
+    ours = {"warm_up_window"}  # `behavior: warm_up`
+    sentinel = {name: f"sentinel_{name}" for name in ("warm_up", "pacing", "warm_up_pacing")}
+    sentinel["qps_window"] = "sentinel_qps"
     known = ALGORITHMS.keys() | NOT_YET
-    assert {name for name in modules - ours.keys() if sentinel.get(name, name) not in known} == set()
+    assert {name for name in modules - ours if sentinel.get(name, name) not in known} == set()
 
 
 @pytest.mark.parametrize("text", ["100/month", "100 per Month", "100/1month", "100/months"])

@@ -58,7 +58,7 @@ def load(controller: str) -> list[Scenario]:
     return [Scenario(record["id"], record) for record in records if record["controller"] == controller]
 
 
-def outcome_sha256(outcomes: Iterable[tuple[bool, int]]) -> str:
+def outcome_sha256(outcomes: Iterable[tuple[bool, float]]) -> str:
     """The digest that patterns carry: of passed or not, and the wait, call by call."""
     text = "".join(f"{passed:d} {wait}\n" for passed, wait in outcomes)
     return hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -1,0 +1,286 @@
+"""WarmUpPacing: Sentinel's warm-up with pacing: requests evenly spaced, further apart while it is cold.
+
+Source: `WarmUpRateLimiterController` of alibaba/Sentinel (1.8.9 line, Apache-2.0), described in our own
+words. The bucket of cold is that of `WarmUp`; its rate gives the distance between requests, which queue as
+in `Pacing`. Where the original limits nothing, this class does not follow; docs/deviations/sentinel.md has
+the table.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from ratelimit_middleware.algorithms import _slots as slots
+from ratelimit_middleware.algorithms._cold_bucket import MS_NS, ColdBucket, Core
+from ratelimit_middleware.algorithms._queue import (
+    ANY_COST,
+    KEPT_NS,
+    never,
+    patience_ns,
+    room,
+    round_half_up,
+)
+from ratelimit_middleware.algorithms.base import (
+    AdoptMode,
+    Algorithm,
+    State,
+    adopted_use,
+    ceil_div,
+    granted,
+    refused,
+)
+from ratelimit_middleware.clock import NS_PER_SECOND, to_ns
+from ratelimit_middleware.decision import Decision
+from ratelimit_middleware.errors import InvalidLimitError
+
+__all__ = ["WarmUpPacing"]
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUpPacing(ColdBucket):
+    """`count` permits a second when warm, `count / cold_factor` when cold, one after the other.
+
+    Bound: requests start in the order of their bookings, each at least its own price after the one
+    before. A price is never below `cost / count` seconds; so in any time t all requests but the first
+    together get at most `t * count` permits. With `whole_ms` prices are rounded to the nearest
+    millisecond, as in the original: 400 a second become 333, 700 become 1000 (what would round to
+    nothing keeps its nanoseconds).
+
+    A request of any size is admitted when the key has been idle for its price; a key never seen is cold
+    and counts as idle for a minute (for one cold interval, if that is longer). The price is that of the
+    calendar second in which a request is booked, also if it waits for a later one. A request counts as
+    passed in the second in which it starts.
+
+    `quota` is how many may stand in a warm queue and at its head, `window_ns` the time in which they go;
+    `remaining` says how many single permits would be admitted to one as patient as the asker.
+
+    State: `(stored_tokens, last_filled_ms, latest_ns, older_ns, passes)`: the bucket, the moment of the
+    latest booking, the moment up to which bookings were made at another price, and the permits that pass
+    in each calendar second, from the present one on (`_slots`).
+
+    Args:
+        count: permits per second, fractions allowed, 10^-9 to 10^9; 0 refuses everything.
+        warm_up_period: seconds, or a `timedelta`; above 0.
+        cold_factor: how much slower a cold bucket is; above 1, fractions allowed, at most 10^6.
+        max_queueing_time: seconds, or a `timedelta`; who would have to wait longer is refused. A smaller
+            `max_wait_ns` counts instead.
+        whole_ms: prices in whole milliseconds, with the original's doubles.
+
+    Raises:
+        InvalidLimitError: a number out of its range.
+    """
+
+    max_queueing_time: float | timedelta = field(default=0.5, compare=False)
+    whole_ms: bool = False
+    max_queueing_ns: int = field(init=False, repr=False)
+    interval_ns: int = field(init=False, repr=False, compare=False)
+    _coldest_ns: int = field(init=False, repr=False, compare=False)
+    _warm_ns: int = field(init=False, repr=False, compare=False)
+    _divisor: int = field(init=False, repr=False, compare=False)
+    _extra: tuple[int, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense; bring the prices to whole numbers."""
+        ColdBucket.__post_init__(self)
+        count, count_of = float(self.count).as_integer_ratio()
+        top, bottom = float(self.cold_factor).as_integer_ratio()
+        above = (self.max_token - self.warning_token) * bottom
+        object.__setattr__(self, "max_queueing_ns", to_ns(self.max_queueing_time, "max_queueing_time"))
+        object.__setattr__(self, "_warm_ns", NS_PER_SECOND * count_of)
+        object.__setattr__(self, "_divisor", count * max(1, above))
+        object.__setattr__(self, "_extra", (max(1, above), top - bottom))
+        object.__setattr__(self, "interval_ns", self.least_price_ns(1) if count else NS_PER_SECOND)
+        object.__setattr__(self, "_coldest_ns", self.price_ns(self.max_token, 1) if count else NS_PER_SECOND)
+
+    @property
+    def quota(self) -> int:
+        """Those who may wait when it is warm, and the one who goes at once (0 for count 0)."""
+        return 1 + self.max_queueing_ns // self.interval_ns if self.count else 0
+
+    @property
+    def window_ns(self) -> int:
+        """The time in which a full queue goes when it is warm."""
+        return max(1, self.quota) * self.interval_ns
+
+    @property
+    def smallest_full_take(self) -> int:
+        """A request of any size is admitted in the end."""
+        return ANY_COST if self.count else 0
+
+    @property
+    def _kept_ns(self) -> int:
+        return max(KEPT_NS, self._coldest_ns)
+
+    def price_ns(self, stored_tokens: int, cost: int) -> int:
+        """How long after the request before one of this cost may start, with so many tokens stored."""
+        if self.whole_ms:
+            price_ms = round_half_up(1.0 * cost / self.rate(stored_tokens) * 1000)
+            # In the original a price of nothing is no limit at all.
+            if price_ms or not cost:
+                return price_ms * MS_NS
+        above, steeper = self._extra
+        above += max(0, stored_tokens - self.warning_token) * steeper
+        return ceil_div(cost * self._warm_ns * above, self._divisor)
+
+    def least_price_ns(self, cost: int) -> int:
+        """The price when it is warm (rounded, it may be less on the warning line than below)."""
+        return min(self.price_ns(0, cost), self.price_ns(self.warning_token, cost))
+
+    def decide(
+        self, core: Core, latest_ns: int, now_ns: int, cost: int, passed_before: float
+    ) -> tuple[int | None, Core]:
+        """Sentinel's own decision, on statistics that somebody else has counted.
+
+        Args:
+            core: tokens and the second they were last counted in.
+            latest_ns: the moment of the latest request that passed.
+            now_ns: the present moment.
+            cost: permits wanted.
+            passed_before: passes in the calendar second before.
+
+        Returns:
+            The moment at which it passes (the latest from then on) or None, and the core to keep.
+        """
+        core = self._counted(core, latest_ns, now_ns // NS_PER_SECOND, int(passed_before))
+        if not self.count:
+            return None, core
+        at_ns = max(now_ns, latest_ns + self.price_ns(core[0], cost))
+        return (at_ns if at_ns - now_ns <= self.max_queueing_ns else None), core
+
+    def start(self, now_ns: int) -> State:
+        """Cold, and idle for a minute; never since before the epoch, as in the original."""
+        latest_ns = max(-MS_NS, now_ns - self._kept_ns)
+        return (*self.cold_core(now_ns), latest_ns, latest_ns, ())
+
+    def step(self, state: State, now_ns: int) -> State:
+        """Count tokens if a new second began, and forget the passes of the ones before."""
+        second = now_ns // NS_PER_SECOND
+        if second * 1000 <= state[1]:
+            return state
+        return (*self._core_in(state, second), state[2], state[2], slots.since(state[4], second))
+
+    def _core_in(self, state: State, second: int) -> Core:
+        """The bucket in a calendar second, if nobody comes until then."""
+        passed_before = slots.count_at(state[4], second - 1)
+        return self._counted((state[0], state[1]), state[2], second, passed_before)
+
+    def _counted(self, core: Core, latest_ns: int, second: int, passed_before: int) -> Core:
+        """The bucket with the tokens counted in a calendar second.
+
+        Where a cold bucket does not pass one request each second, a second without passes says nothing:
+        it is in use as long as the next one could not have started before this second.
+        """
+        in_use = not self.cold_passes and second * NS_PER_SECOND <= latest_ns + self._coldest_ns
+        return self.synchronised(core, second * 1000, passed_before, in_use=in_use)
+
+    def take(
+        self, state: State, now_ns: int, cost: int = 1, max_wait_ns: int | None = 0, from_ns: int = 0
+    ) -> tuple[Decision, State]:
+        """Book the first moment that lies the request's price after the latest one; see `Algorithm.take`."""
+        state = self.step(state, now_ns)
+        if not self.count:
+            return never(now_ns, self.window_ns), state
+        asked_ns = from_ns if from_ns > now_ns else now_ns
+        shown_ns = patience_ns(self.max_queueing_ns, max_wait_ns)
+        waits_ns = patience_ns(self.max_queueing_ns, max_wait_ns, asked_ns - now_ns)
+        at_ns = max(asked_ns, state[2] + self.price_ns(state[0], cost))
+        if at_ns - now_ns > waits_ns:
+            free_ns = self._free_ns(state, now_ns, cost, waits_ns)
+            retry_ns = max(free_ns, asked_ns - waits_ns) - now_ns
+            return refused(now_ns, retry_ns, self.quota, *self._left(state, now_ns, shown_ns)), state
+        passes = slots.added(state[4], at_ns // NS_PER_SECOND, cost)
+        state = (state[0], state[1], at_ns, state[3], passes)
+        return granted(at_ns, now_ns, self.quota, *self._left(state, now_ns, shown_ns)), state
+
+    def _free_ns(self, state: State, now_ns: int, cost: int, waits_ns: int) -> int:
+        """The first moment at which one who waits so long is admitted, if nobody comes before it.
+
+        The price is another one in each second: it may fall as long as those pass who are booked, from
+        then on it only rises, so that the moment found under a price is the earliest to look at next.
+        """
+        _, _, latest_ns, _, passes = state
+        falls_until = passes[-2] + 1 if passes else 0
+        second = max(now_ns, latest_ns + self.least_price_ns(cost) - waits_ns) // NS_PER_SECOND
+        while True:
+            stored = self._core_in(state, second)[0]
+            due_ns = latest_ns + self.price_ns(stored, cost) - waits_ns
+            at_ns: int = max(now_ns, second * NS_PER_SECOND, due_ns)
+            reached = at_ns // NS_PER_SECOND
+            if reached == second:
+                return at_ns
+            second = second + 1 if second <= falls_until else reached
+
+    def _left(self, state: State, now_ns: int, waits_ns: int) -> tuple[int, int]:
+        """Single permits left to one who waits so long, and the wait for the next or for all of them."""
+        price_ns = self.price_ns(state[0], 1)
+        free_ns = state[2] + price_ns - now_ns
+        left = room(free_ns, price_ns, waits_ns)
+        return left, max(0, free_ns) if left else self._free_ns(state, now_ns, 1, waits_ns) - now_ns
+
+    def charge(self, state: State, now_ns: int, cost: int) -> State:
+        """Book `cost` single permits without asking; the debt ends at one full queue beyond the full one."""
+        stored, filled_ms, latest_ns, older_ns, passes = self.step(state, now_ns)
+        price_ns = self.price_ns(stored, 1) if self.count else self.interval_ns
+        free_ns = max(latest_ns + price_ns, now_ns)
+        cost = min(cost, 2 * self.quota - ceil_div(free_ns - now_ns, price_ns))
+        if cost <= 0:
+            return (stored, filled_ms, latest_ns, older_ns, passes)
+        passes = slots.added(passes, now_ns // NS_PER_SECOND, cost)
+        return (stored, filled_ms, free_ns + (cost - 1) * price_ns, older_ns, passes)
+
+    def give_back(self, state: State, now_ns: int, cost: int, at_ns: int) -> State:  # noqa: ARG002
+        """Undo the latest booking; those who stand behind an earlier one cannot move up.
+
+        One that was booked at the price of an earlier second comes back at the least price. (In the
+        original a waiter who leaves keeps its place.)
+        """
+        stored, filled_ms, latest_ns, older_ns, passes = state
+        if at_ns != latest_ns:
+            return state
+        price_ns = self.price_ns(stored, cost) if at_ns > older_ns else self.least_price_ns(cost)
+        passes = slots.removed(passes, at_ns // NS_PER_SECOND, cost)
+        return (stored, filled_ms, at_ns - price_ns, older_ns, passes)
+
+    def peek(self, state: State, now_ns: int, cost: int = 1) -> Decision:
+        """What a request that does not wait would hear now."""
+        return self.take(state, now_ns, cost)[0]
+
+    def scaled(self, factor: float) -> WarmUpPacing:
+        """The count times `factor`."""
+        if not 0 < factor < 1e9:
+            raise InvalidLimitError("factor", factor, "a finite number above 0")
+        return replace(self, count=self.count * factor)
+
+    def adopt(self, state: State, now_ns: int, old: Algorithm, mode: AdoptMode) -> State:
+        """Carry over how cold it is (as a share, rounded to colder), and the moments that were booked.
+
+        Callers wait for those moments, so they stay. Other kinds of algorithm leave a queue.
+        """
+        if isinstance(old, WarmUpPacing) and mode != "reset":
+            stored, filled_ms, latest_ns, _, passes = old.step(state, now_ns)
+            return (self.stored_from(old, stored), filled_ms, latest_ns, latest_ns, passes)
+        used = adopted_use(self, state, now_ns, old, mode)
+        fresh = self.start(now_ns)
+        latest_ns = now_ns + (used - 1) * self.interval_ns
+        return (fresh[0], fresh[1], latest_ns, latest_ns, ()) if used else fresh
+
+    def used(self, state: State, now_ns: int) -> int:
+        """The time until the queue has gone, in permits at the warm price: a cold one counts as several."""
+        if not self.count:
+            return 0
+        state = self.step(state, now_ns)
+        free_ns = state[2] + self.price_ns(state[0], 1) - now_ns
+        return ceil_div(max(0, free_ns), self.interval_ns)
+
+    def forget_at_ns(self, state: State) -> int:
+        """The moment from which a key never seen would be as strict, and no colder."""
+        stored, filled_ms, latest_ns, _, passes = state
+        idle_ns: int = latest_ns + self._kept_ns
+        missing = self.max_token - stored + slots.total(passes)
+        if not missing or not self.count:
+            return idle_ns
+        refill_ms = filled_ms + math.ceil(missing * 1000 / self.count)
+        last = passes[-2] if passes else 0
+        return max(idle_ns, max(ceil_div(refill_ms, 1000), last + 2) * NS_PER_SECOND)
