@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from ratelimit_middleware._types import ASGIApp, Message, Receive, Scope, Send
 from ratelimit_middleware.answers import TOLD, Answers, Told, is_tighter
 from ratelimit_middleware.build import RulesSource, build_registry
-from ratelimit_middleware.clock import NS_PER_SECOND, Clock
+from ratelimit_middleware.clock import Clock
 from ratelimit_middleware.decision import Verdict
-from ratelimit_middleware.faults import LIMITER_FAILED, RESPONDER_FAILED, FaultLog
+from ratelimit_middleware.faults import LIMITER_FAILED, RESPONDER_FAILED, SETTLING_FAILED, FaultLog
 from ratelimit_middleware.headers import Field
 from ratelimit_middleware.request import AsgiView
 from ratelimit_middleware.responses import Refusal
+from ratelimit_middleware.rules.model import RuleSet
+from ratelimit_middleware.settling import Stay, Step, undone
+from ratelimit_middleware.shielding import shielded
 from ratelimit_middleware.stores.base import AsyncStore, Store
+
+if TYPE_CHECKING:
+    from ratelimit_middleware.asgi_queue import AsgiQueue
+    from ratelimit_middleware.lines import Bookings
 
 __all__ = ["RateLimitMiddleware"]
 
 _STARTS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 _POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
+_UNDECIDED = Verdict(False, 0, None, (), None, ())  # noqa: FBT003 - fields in order
 
 
 class RateLimitMiddleware:
@@ -37,6 +46,7 @@ class RateLimitMiddleware:
     Raises:
         RuleFileError: the rules hold mistakes.
         StoreError: the store cannot be opened.
+        ImportError: a rule delays requests, and anyio is not installed.
     """
 
     def __init__(
@@ -50,6 +60,8 @@ class RateLimitMiddleware:
         self._app = app
         self._registry = build_registry(rules, store=store, clock=clock)
         self._faults = FaultLog(LIMITER_FAILED, clock=clock)
+        self._unsettled = FaultLog(SETTLING_FAILED, clock=clock)
+        self._queue = _queue(self._registry.ruleset, self._undo)
         self._answers = Answers(self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,6 +70,7 @@ class RateLimitMiddleware:
             await self._app(scope, receive, send)
             return
         view = AsgiView(scope)
+        verdict = _UNDECIDED
         try:
             verdict = await self._registry.admit_async(view)
             reply = self._answers.answer(view, verdict)
@@ -68,15 +81,80 @@ class RateLimitMiddleware:
         if isinstance(reply, Refusal):
             if outer:
                 outer.fields.clear()
+            if verdict.bookings:
+                await self._undo(verdict.bookings)
             await _refuse(scope, receive, send, reply)
             return
-        if verdict.wait_ns:
-            await asyncio.sleep(verdict.wait_ns / NS_PER_SECOND)
+        if verdict.wait_ns and self._queue is not None:
+            turn = await self._queue.wait(verdict, scope, receive)
+            if turn is None:
+                return
+            verdict, receive = verdict._replace(bookings=turn.bookings), turn.receive
         try:
-            await self._app(scope, receive, _telling(scope, outer, verdict, reply, send))
+            telling = _telling(scope, outer, verdict, reply, send)
+            if verdict.bookings:
+                await self._serve(self._registry.begin(verdict), scope, receive, telling)
+            else:
+                await self._app(scope, receive, telling)
         finally:
             if not outer:
                 scope.pop(TOLD, None)  # an app may be tried with a scope that was used before
+
+    async def _serve(self, stay: Stay, scope: Scope, receive: Receive, send: Send) -> None:
+        """Call the app for a request whose bookings must hear of the response."""
+        response = stay.response
+
+        async def send_and_settle(message: Message) -> None:
+            kind = message["type"]
+            if kind in _STARTS:
+                response.status = message.get("status", 101)
+                response.headers = [
+                    (name.decode("latin-1"), value.decode("latin-1"))
+                    for name, value in message.get("headers", ())
+                ]
+                # Before the client can know, or its next request might come too early.
+                await self._tell(stay.started())
+            await send(message)
+            response.bytes_sent += len(message.get("body", b""))
+            if kind == "http.response.body" and not message.get("more_body"):
+                await self._tell(stay.ended())
+
+        try:
+            await self._app(scope, receive, send_and_settle)
+        except BaseException:
+            response.failed = True
+            raise
+        finally:
+            await self._tell(stay.ended())
+
+    async def _undo(self, bookings: Bookings) -> None:
+        await self._tell(undone(bookings))
+
+    async def _tell(self, steps: Sequence[Step]) -> None:
+        """Carry out what is due, also for a task that has been cancelled; never raises."""
+        if not steps:
+            return
+        try:
+            await shielded(self._registry.carry_out_async, steps)
+        except Exception as error:  # noqa: BLE001 - the answer has been given
+            self._unsettled.report(error)
+
+
+def _queue(ruleset: RuleSet, give_back: Callable[[Bookings], Awaitable[None]]) -> AsgiQueue | None:
+    """Where requests wait, if there are rules that delay them.
+
+    Raises:
+        ImportError: anyio is not installed.
+    """
+    if not any(limit.max_wait_ns for rule in ruleset.rules for limit in rule.limits):
+        return None
+    try:
+        from ratelimit_middleware.asgi_queue import AsgiQueue
+    except ImportError as error:
+        raise ImportError(
+            "a rule with `behavior: queue` needs anyio under ASGI: pip install ratelimit-middleware[asgi]"
+        ) from error
+    return AsgiQueue(give_back)
 
 
 def _telling(scope: Scope, outer: Told | None, verdict: Verdict, fields: list[Field], send: Send) -> Send:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = ["Decision", "Outcome", "Policy", "Verdict"]
 
@@ -81,6 +81,8 @@ class Verdict(NamedTuple):
         binding: the refusing outcome with the longest wait, else the one with the least share left;
             None when nothing was checked.
         shadows: outcomes of limits that are only watched.
+        bookings: what the registry must hear of again, when the request is given up or has ended; empty
+            when nothing is left to do.
     """
 
     allowed: bool
@@ -89,6 +91,7 @@ class Verdict(NamedTuple):
     outcomes: tuple[Outcome, ...]
     binding: Outcome | None
     shadows: tuple[Outcome, ...]
+    bookings: tuple[Any, ...] = ()
 
     @property
     def violated(self) -> tuple[str, ...]:

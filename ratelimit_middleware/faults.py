@@ -7,10 +7,11 @@ from contextlib import suppress
 
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock, SystemClock
 
-__all__ = ["LIMITER_FAILED", "RESPONDER_FAILED", "FaultLog"]
+__all__ = ["LIMITER_FAILED", "RESPONDER_FAILED", "SETTLING_FAILED", "FaultLog"]
 
 LIMITER_FAILED = "limits cannot be checked, requests are answered with 503"
 RESPONDER_FAILED = "an own responder failed, the built-in refusal is sent in its place"
+SETTLING_FAILED = "permits could not be given back or settled after the response; they count as booked"
 
 _logger = logging.getLogger("ratelimit_middleware")
 

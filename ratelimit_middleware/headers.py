@@ -89,14 +89,14 @@ def draft_7(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
     """`RateLimit-Policy` with every limit that was checked, `RateLimit` with three numbers, all unnamed."""
     limit, remaining, reset_s = _numbers(binding)
     return [
-        _unnamed_policies(outcomes),
+        *_unnamed_policies(outcomes),
         ("RateLimit", f"limit={limit}, remaining={remaining}, reset={reset_s}"),
     ]
 
 
 def draft_6(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
     """`RateLimit-Policy` as in draft 7, and one field for each number; the reset is in seconds left."""
-    return [_unnamed_policies(outcomes), *_three_fields("RateLimit", _numbers(binding))]
+    return [*_unnamed_policies(outcomes), *_three_fields("RateLimit", _numbers(binding))]
 
 
 def legacy(_: Sequence[Outcome], binding: Outcome) -> list[Field]:
@@ -138,10 +138,14 @@ def _three_fields(prefix: str, numbers: tuple[int, int, int]) -> list[Field]:
     ]
 
 
-def _unnamed_policies(outcomes: Sequence[Outcome]) -> Field:
-    """`RateLimit-Policy` as the drafts up to 7 write it: `100;w=60`."""
-    members = [f"{_integer(policy.quota)};w={_seconds_up(policy.window_ns)}" for policy, _ in outcomes]
-    return "RateLimit-Policy", ", ".join(members)
+def _unnamed_policies(outcomes: Sequence[Outcome]) -> list[Field]:
+    """`RateLimit-Policy` as the drafts up to 7 write it: `100;w=60`; they have no word for other units."""
+    members = [
+        f"{_integer(policy.quota)};w={_seconds_up(policy.window_ns)}"
+        for policy, _ in outcomes
+        if policy.window_ns
+    ]
+    return [("RateLimit-Policy", ", ".join(members))] if members else []
 
 
 def _effective_window_ns(decision: Decision) -> int:
@@ -158,7 +162,10 @@ def _words(policy: Policy) -> tuple[str, str]:
     printable = _NOT_PRINTABLE.sub("?", policy.name)
     escaped = printable.replace("\\", "\\\\").replace('"', '\\"')
     name = f'"{escaped}"'
-    return name, f"{name};q={_integer(policy.quota)};w={_seconds_up(policy.window_ns)}"
+    quota = f"{name};q={_integer(policy.quota)}"
+    if not policy.window_ns:  # requests in progress: section 3.1.3 of the draft
+        return name, f'{quota};qu="concurrent-requests"'
+    return name, f"{quota};w={_seconds_up(policy.window_ns)}"
 
 
 def _integer(number: int) -> int:

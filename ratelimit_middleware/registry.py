@@ -5,18 +5,25 @@ Everything here is plain computing but the one call of the store, which is why `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import inf
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING
 
-from ratelimit_middleware.decision import Decision, Outcome, Verdict
+from ratelimit_middleware.decision import Decision, Verdict
 from ratelimit_middleware.errors import StoreError
+from ratelimit_middleware.leases import LeaseKeeper
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.rules.match import Counted, Matcher
 from ratelimit_middleware.rules.model import Limit, RuleSet
+from ratelimit_middleware.settling import Booking, Stay, Step
 from ratelimit_middleware.stores.base import AsyncStore, Check, Store
+from ratelimit_middleware.verdicts import denied, judged
 
-__all__ = ["LimiterRegistry", "settle"]
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
+__all__ = ["LimiterRegistry"]
+
+_RENEW_EVERY_S = 10  # a third of the lease of a slot
 _UNLIMITED = Verdict(True, 0, None, (), None, ())  # noqa: FBT003 - fields in order
 
 
@@ -44,7 +51,11 @@ class LimiterRegistry:
         matcher = Matcher(ruleset)
         self._match = matcher.match
         self._default = matcher.default
-        self._awaits = any(limit.awaited() for rule in ruleset.rules for limit in rule.limits)
+        limits = [limit for rule in ruleset.rules for limit in rule.limits]
+        self._awaits = any(limit.awaited() for limit in limits)
+        self._settles = any(limit.settle for limit in limits)
+        self._keeper = LeaseKeeper(self._renew, _RENEW_EVERY_S)
+        self._loop: AbstractEventLoop | None = None
 
     def admit(self, view: RequestView) -> Verdict:
         """Decide a request against a store called from threads.
@@ -55,11 +66,11 @@ class LimiterRegistry:
         """
         try:
             limits, checks = self._checks(view)
-        except _DeniedError as denied:
-            return _denied(denied.limit)
+        except _DeniedError as error:
+            return denied(error.limit)
         if not checks:
             return _UNLIMITED
-        return settle(limits, self._threaded_store.take(checks))
+        return self._verdict(limits, checks, self._threaded_store.take(checks))
 
     async def admit_async(self, view: RequestView) -> Verdict:
         """Decide a request on an event loop.
@@ -72,17 +83,77 @@ class LimiterRegistry:
             await self._ask(view)
         try:
             limits, checks = self._checks(view)
-        except _DeniedError as denied:
-            return _denied(denied.limit)
+        except _DeniedError as error:
+            return denied(error.limit)
         if not checks:
             return _UNLIMITED
         if self._async_store is not None:
-            return settle(limits, await self._async_store.take_async(checks))
-        return settle(limits, self._threaded_store.take(checks))
+            return self._verdict(limits, checks, await self._async_store.take_async(checks))
+        return self._verdict(limits, checks, self._threaded_store.take(checks))
+
+    def begin(self, verdict: Verdict) -> Stay:
+        """The app is about to be called for an admitted request that has bookings."""
+        stay = Stay(verdict.bookings)
+        if stay.leases():
+            if self._store is None:
+                import asyncio
+
+                self._loop = asyncio.get_running_loop()
+            self._keeper.hold(stay)
+        return stay
+
+    def carry_out(self, steps: Sequence[Step]) -> None:
+        """Tell a store called from threads what has become of bookings.
+
+        Raises:
+            StoreError: the store cannot answer.
+        """
+        for check, at_ns in steps:
+            if at_ns is None:
+                self._threaded_store.charge(check)
+            else:
+                self._threaded_store.give_back(check, at_ns)
+
+    async def carry_out_async(self, steps: Sequence[Step]) -> None:
+        """`carry_out` on an event loop."""
+        store = self._async_store
+        if store is None:
+            self.carry_out(steps)
+            return
+        for check, at_ns in steps:
+            if at_ns is None:
+                await store.charge_async(check)
+            else:
+                await store.give_back_async(check, at_ns)
 
     def close(self) -> None:
         """Let go of a store called from threads."""
+        self._keeper.close()
         self._threaded_store.close()
+
+    def _verdict(
+        self, limits: Sequence[Limit], checks: Sequence[Check], decisions: Sequence[Decision]
+    ) -> Verdict:
+        """The verdict, with what must be heard of again."""
+        verdict = judged(limits, decisions)
+        if not (verdict.wait_ns or self._settles):
+            return verdict
+        bookings = tuple(
+            Booking(check, decision.at_ns, limit.settle)
+            for limit, check, decision in zip(limits, checks, decisions, strict=True)
+            if decision.allowed and (verdict.allowed or check.shadow) and (verdict.wait_ns or limit.settle)
+        )
+        return verdict._replace(bookings=bookings)
+
+    def _renew(self, booking: Booking) -> None:
+        """From the keeper's thread."""
+        if self._store is not None:
+            self._store.renew(booking.check, booking.at_ns)
+        elif self._async_store is not None and self._loop is not None:
+            import asyncio
+
+            call = self._async_store.renew_async(booking.check, booking.at_ns)
+            asyncio.run_coroutine_threadsafe(_done(call), self._loop).result(_RENEW_EVERY_S)
 
     @property
     def _threaded_store(self) -> Store:
@@ -110,7 +181,9 @@ class LimiterRegistry:
             if limit.plain:
                 key = limit.build_key(view, route) or limit.overflow  # a plain limit always has a key
                 limits.append(limit)
-                checks.append(Check(key, limit.algorithm, limit.overflow, limit.cost, 0, limit.shadow))
+                checks.append(
+                    Check(key, limit.algorithm, limit.overflow, limit.cost, limit.max_wait_ns, limit.shadow)
+                )
             elif not _add_varying(limit, view, route, limits, checks):
                 skipped.append(limit)
         if skipped and _is_uncovered(counted, skipped):
@@ -136,44 +209,15 @@ def _add_varying(
     if chosen:  # else unlimited for this request, which is an answer too
         cost = limit.cost_of(view) if limit.cost_of else limit.cost
         limits.append(chosen)
-        checks.append(Check(key, chosen.algorithm, limit.overflow, cost, 0, limit.shadow))
+        checks.append(Check(key, chosen.algorithm, limit.overflow, cost, limit.max_wait_ns, limit.shadow))
     return True
 
 
 def _is_uncovered(counted: Counted, skipped: Sequence[Limit]) -> bool:
     """Whether skipping has left a request without any enforcing limit of a route, so `default` counts."""
-    covering = [limit for limit, route in counted if route and not limit.shadow]
+    covering = [limit for limit, route in counted if route and limit.covers]
     return bool(covering) and all(any(limit is other for other in skipped) for limit in covering)
 
 
-def _denied(limit: Limit) -> Verdict:
-    """The refusal of a request that lacks a part of the key; nothing was taken, no waiting helps."""
-    decision = Decision(False, 0, 0, None, limit.policy.quota, 0, 0)  # noqa: FBT003 - fields in order
-    outcome = Outcome(limit.policy, decision)
-    return Verdict(False, 0, None, (outcome,), outcome, ())  # noqa: FBT003
-
-
-def settle(limits: Sequence[Limit], decisions: Sequence[Decision]) -> Verdict:
-    """One verdict from the decisions of all limits that count, in the same order."""
-    outcomes: list[Outcome] = []
-    shadows: list[Outcome] = []
-    for limit, decision in zip(limits, decisions, strict=True):
-        (shadows if limit.shadow else outcomes).append(Outcome(limit.policy, decision))
-    refusing = [outcome for outcome in outcomes if not outcome.decision.allowed]
-    if refusing:
-        binding = max(refusing, key=_wait)
-        retry_after_ns = binding.decision.retry_after_ns
-        return Verdict(False, 0, retry_after_ns, tuple(outcomes), binding, tuple(shadows))  # noqa: FBT003
-    wait_ns = max((outcome.decision.wait_ns for outcome in outcomes), default=0)
-    binding_if_any = min(outcomes, key=_share_left, default=None)
-    return Verdict(True, wait_ns, None, tuple(outcomes), binding_if_any, tuple(shadows))  # noqa: FBT003
-
-
-def _wait(outcome: Outcome) -> float:
-    """The wait of a refusing outcome; one that no waiting helps is the longest."""
-    retry_after_ns = outcome.decision.retry_after_ns
-    return inf if retry_after_ns is None else retry_after_ns
-
-
-def _share_left(outcome: Outcome) -> float:
-    return outcome.decision.remaining / outcome.decision.limit
+async def _done(call: Awaitable[None]) -> None:
+    await call

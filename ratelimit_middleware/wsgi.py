@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ratelimit_middleware._types import Environ, StartResponse, Write, WSGIApp
@@ -12,13 +13,18 @@ from ratelimit_middleware.build import RulesSource, build_registry
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock
 from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.errors import StoreError
-from ratelimit_middleware.faults import LIMITER_FAILED, RESPONDER_FAILED, FaultLog
+from ratelimit_middleware.faults import LIMITER_FAILED, RESPONDER_FAILED, SETTLING_FAILED, FaultLog
 from ratelimit_middleware.headers import Field
 from ratelimit_middleware.request import WsgiView
 from ratelimit_middleware.responses import Refusal, reason
+from ratelimit_middleware.settling import Stay, Step, undone
 from ratelimit_middleware.stores.base import Store
+from ratelimit_middleware.verdicts import turned_away
+from ratelimit_middleware.wsgi_response import watched, watched_start
 
 __all__ = ["RateLimitMiddleware"]
+
+_UNDECIDED = Verdict(False, 0, None, (), None, ())  # noqa: FBT003 - fields in order
 
 
 class RateLimitMiddleware:
@@ -33,6 +39,9 @@ class RateLimitMiddleware:
         rules: path of a rule file, a dict of the same shape, or a `RuleSet`.
         store: where the counts live; by default what the rules say.
         clock: where the store's time comes from; only for a store that the rules name.
+        max_waiting_threads: how many requests may wait at a time where rules delay them, each in a thread
+            of the server; more are refused. Keep it below the server's threads: by default one less than
+            waitress has.
 
     Raises:
         RuleFileError: the rules hold mistakes.
@@ -46,19 +55,25 @@ class RateLimitMiddleware:
         *,
         store: Store | None = None,
         clock: Clock | None = None,
+        max_waiting_threads: int = 3,
     ) -> None:
         self._app = app
         if store is not None and not isinstance(store, Store):
             raise StoreError(f"WSGI cannot await {type(store).__name__}: give it a store that threads call")
         self._registry = build_registry(rules, store=store, clock=clock, awaits=False)
         self._faults = FaultLog(LIMITER_FAILED, clock=clock)
+        self._unsettled = FaultLog(SETTLING_FAILED, clock=clock)
+        self._places = threading.Semaphore(max_waiting_threads)
         self._answers = Answers(self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Serve one request."""
         view = WsgiView(environ)
+        verdict = _UNDECIDED
         try:
             verdict = self._registry.admit(view)
+            if verdict.wait_ns:
+                verdict = self._waited(verdict)
             reply = self._answers.answer(view, verdict)
         except Exception as error:  # noqa: BLE001 - a limiter that fails must not let requests through
             self._faults.report(error)
@@ -67,14 +82,47 @@ class RateLimitMiddleware:
         if isinstance(reply, Refusal):
             if outer:
                 outer.fields.clear()
+            self._tell(undone(verdict.bookings))
             return _refuse(start_response, reply)
-        if verdict.wait_ns:
-            time.sleep(verdict.wait_ns / NS_PER_SECOND)
         try:
-            return self._app(environ, _telling(environ, outer, verdict, reply, start_response))
+            telling = _telling(environ, outer, verdict, reply, start_response)
+            if verdict.bookings:
+                return self._serve(self._registry.begin(verdict), environ, telling)
+            return self._app(environ, telling)
         finally:
             if not outer:
                 environ.pop(TOLD, None)  # an app may be tried with an environ that was used before
+
+    def _waited(self, verdict: Verdict) -> Verdict:
+        """The verdict once its moment has come; a refusal if too many threads wait already."""
+        if not self._places.acquire(blocking=False):
+            self._tell(undone(verdict.bookings))
+            return turned_away(verdict)
+        try:
+            time.sleep(verdict.wait_ns / NS_PER_SECOND)
+        except BaseException:
+            self._tell(undone(verdict.bookings))
+            raise
+        finally:
+            self._places.release()
+        return verdict
+
+    def _serve(self, stay: Stay, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Call the app for a request whose bookings must hear of the response."""
+        try:
+            body = self._app(environ, watched_start(stay, self._tell, start_response))
+        except BaseException:
+            stay.response.failed = True
+            self._tell(stay.ended())
+            raise
+        return body if stay.is_settled else watched(stay, self._tell, body)
+
+    def _tell(self, steps: Sequence[Step]) -> None:
+        """Carry out what is due; never raises."""
+        try:
+            self._registry.carry_out(steps)
+        except Exception as error:  # noqa: BLE001 - the answer has been given
+            self._unsettled.report(error)
 
 
 def _telling(

@@ -24,6 +24,9 @@ class AwaitedStore:
     async def give_back_async(self, check: Check, at_ns: int) -> None:
         self.inner.give_back(check, at_ns)
 
+    async def renew_async(self, check: Check, at_ns: int) -> None:
+        self.inner.renew(check, at_ns)
+
     async def peek_async(self, check: Check) -> Decision:
         return self.inner.peek(check)
 

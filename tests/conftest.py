@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from ratelimit_middleware._types import ASGIApp, WSGIApp
 from ratelimit_middleware.clock import ManualClock
 
 if TYPE_CHECKING:
     import httpx
+
+# How long an example takes says how busy the machine is, nothing else.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.fixture(autouse=True)

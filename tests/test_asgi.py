@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -503,28 +504,13 @@ async def test_a_limiter_that_fails_refuses_handshakes(
     assert sent[0]["status"] == 503
 
 
-async def test_a_delayed_request_waits_before_the_app_is_called(
-    limited: Limited, monkeypatch: pytest.MonkeyPatch
+async def test_without_anyio_a_rule_that_delays_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    events: list[object] = []
-
-    async def admit_async(_: RequestView) -> Verdict:
-        return Verdict(
-            allowed=True, wait_ns=1_500_000_000, retry_after_ns=None, outcomes=(), binding=None, shadows=()
-        )
-
-    async def sleep(seconds: float) -> None:
-        events.append(seconds)
-
-    async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
-        events.append("app")
-
-    delayed = limited(app)
-    monkeypatch.setattr(delayed._registry, "admit_async", admit_async)
-    monkeypatch.setattr("ratelimit_middleware.asgi.asyncio.sleep", sleep)
-    await run(delayed, http())
-
-    assert events == [1.5, "app"]
+    monkeypatch.setitem(sys.modules, "ratelimit_middleware.asgi_queue", None)
+    with pytest.raises(ImportError, match=r"ratelimit-middleware\[asgi\]"):
+        RateLimitMiddleware(unreachable, {"default": {"limit": "5/s", "behavior": "queue"}})
+    RateLimitMiddleware(unreachable, {"default": "5/s"})
 
 
 async def test_a_rule_is_about_the_path_after_the_proxy_prefix(clock: ManualClock) -> None:

@@ -9,10 +9,11 @@ from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.decision import Decision, Policy
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.identity import KeyPart
-from ratelimit_middleware.registry import LimiterRegistry, settle
+from ratelimit_middleware.registry import LimiterRegistry
 from ratelimit_middleware.request import WsgiView
 from ratelimit_middleware.rules.model import Limit, Route, Rule, RuleSet
 from ratelimit_middleware.stores.memory import MemoryStore
+from ratelimit_middleware.verdicts import judged
 from tests.awaited import AwaitedStore
 
 pytestmark = pytest.mark.arithmetic
@@ -47,7 +48,7 @@ def registry(ruleset: RuleSet, clock: ManualClock) -> LimiterRegistry:
 
 def test_a_request_without_a_rule_is_admitted_with_nothing_to_tell(clock: ManualClock) -> None:
     verdict = registry(rules(limit("items", 1)), clock).admit(view("/other"))
-    assert verdict == (True, 0, None, (), None, ())
+    assert verdict == (True, 0, None, (), None, (), ())
 
 
 def test_each_client_has_a_bucket_of_its_own_over_all_paths_of_the_rule(clock: ManualClock) -> None:
@@ -108,7 +109,7 @@ def test_the_default_rule_has_one_bucket_a_client_over_all_routes(clock: ManualC
 def test_no_waiting_helps_if_one_of_the_limits_says_so() -> None:
     never = Decision(False, 0, 0, None, 5, 5, 0)  # noqa: FBT003
     later = Decision(False, 0, 0, SECOND, 5, 0, SECOND)  # noqa: FBT003
-    verdict = settle([limit("a", 5), limit("b", 5)], [later, never])
+    verdict = judged([limit("a", 5), limit("b", 5)], [later, never])
     assert verdict.retry_after_ns is None
     assert verdict.binding
     assert verdict.binding.policy.name == "b"
@@ -117,7 +118,7 @@ def test_no_waiting_helps_if_one_of_the_limits_says_so() -> None:
 def test_the_wait_of_an_admitted_request_is_the_longest_asked_for() -> None:
     now = Decision(True, 0, 0, None, 5, 5, 0)  # noqa: FBT003
     later = now._replace(at_ns=SECOND, wait_ns=SECOND)
-    assert settle([limit("a", 5), limit("b", 5)], [now, later]).wait_ns == SECOND
+    assert judged([limit("a", 5), limit("b", 5)], [now, later]).wait_ns == SECOND
 
 
 @pytest.mark.anyio

@@ -13,6 +13,7 @@ from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.fixed_window import CalendarUnit, FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
+from ratelimit_middleware.algorithms.pacing import Pacing
 from ratelimit_middleware.algorithms.qps_window import QpsWindow
 from ratelimit_middleware.algorithms.sliding_counter import SlidingCounter
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
@@ -20,14 +21,16 @@ from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
 from ratelimit_middleware.algorithms.smooth_warming_up import SmoothWarmingUp
 from ratelimit_middleware.algorithms.token_bucket import TokenBucket
 from ratelimit_middleware.algorithms.warm_up import WarmUp
+from ratelimit_middleware.algorithms.warm_up_pacing import WarmUpPacing
 from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
+from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.rules.grammar import LimitText
 
 __all__ = ["ALGORITHMS", "CALENDAR_UNITS", "NOT_YET", "Numbers", "Recipe", "algorithm_of"]
 
 CALENDAR_UNITS: tuple[CalendarUnit, ...] = ("minute", "hour", "day", "week", "month", "year")
 
-NOT_YET = frozenset({"concurrency", "sentinel_pacing", "sentinel_warm_up_pacing"})
+NOT_YET: frozenset[str] = frozenset()
 
 
 class Numbers(NamedTuple):
@@ -40,6 +43,8 @@ class Numbers(NamedTuple):
         warm_up_s: seconds; None = no warm-up.
         cold_factor: how much slower a cold limit is.
         more: the numbers that only one algorithm has, by their key; never changed.
+        behavior: what happens over the limit; `warm_up` and `warm_up_queue` are algorithms of their own.
+        max_wait_ns: how long a request may be delayed.
     """
 
     limit: LimitText
@@ -48,6 +53,8 @@ class Numbers(NamedTuple):
     warm_up_s: int | None = None
     cold_factor: float = 3
     more: Mapping[str, Any] = MappingProxyType({})
+    behavior: str = "reject"
+    max_wait_ns: int = 0
 
     @property
     def per_second(self) -> float:
@@ -88,6 +95,15 @@ def _gcra(numbers: Numbers) -> Algorithm:
     return GCRA(limit.count, limit.period_s, 1 if limit.burst is None else limit.burst)
 
 
+def _warm_up_queue(numbers: Numbers) -> Algorithm:
+    warm_up_s, max_wait_s = numbers.warm_up_s or 0, numbers.max_wait_ns / NS_PER_SECOND
+    return WarmUpPacing(numbers.per_second, warm_up_s, numbers.cold_factor, max_wait_s)
+
+
+def _pacing(numbers: Numbers) -> Algorithm:
+    return Pacing(numbers.per_second, numbers.max_wait_ns / NS_PER_SECOND)
+
+
 def _fixed_window(numbers: Numbers) -> Algorithm:
     limit, unit = numbers.limit, numbers.calendar_unit
     return FixedWindow(limit.count, unit or limit.period_s, numbers.timezone if unit else None)
@@ -100,8 +116,9 @@ def _token_bucket(numbers: Numbers) -> Algorithm:
 
 
 def _leaky_bucket(numbers: Numbers) -> Algorithm:
-    # A request that would have to wait for its turn is refused, so all of the burst goes at once.
-    return LeakyBucket(numbers.per_second, numbers.limit.burst or 0, "nodelay")
+    # Where nobody waits, all of the burst goes at once.
+    delay: Literal[0, "nodelay"] = 0 if numbers.max_wait_ns else "nodelay"
+    return LeakyBucket(numbers.per_second, numbers.limit.burst or 0, delay)
 
 
 def _smooth_bursty(numbers: Numbers) -> Algorithm:
@@ -124,7 +141,7 @@ def _sentinel_warm_up(numbers: Numbers) -> Algorithm:
     return WarmUp(numbers.per_second, numbers.warm_up_s or 0, numbers.cold_factor)
 
 
-_BURST, _WARM_UP = frozenset({"burst"}), frozenset({"warm_up"})
+_BURST, _WARM_UP, _QUEUE = frozenset({"burst"}), frozenset({"warm_up"}), frozenset({"queue"})
 
 ALGORITHMS: dict[str, Recipe] = {
     "sliding_window": Recipe(_sliding_window),
@@ -137,6 +154,8 @@ ALGORITHMS: dict[str, Recipe] = {
     "sliding_counter": Recipe(_sliding_counter),
     "sentinel_qps": Recipe(_sentinel_qps),
     "sentinel_warm_up": Recipe(_sentinel_warm_up, takes=_WARM_UP, needs=_WARM_UP),
+    "sentinel_pacing": Recipe(_pacing, takes=_QUEUE),
+    "sentinel_warm_up_pacing": Recipe(_warm_up_queue, takes=_WARM_UP | _QUEUE, needs=_WARM_UP),
 }
 """By the word that the file has for it."""
 
@@ -147,10 +166,14 @@ def algorithm_of(numbers: Numbers) -> Algorithm:
     Raises:
         InvalidLimitError: the algorithm refuses a number.
     """
+    if numbers.behavior == "warm_up":
+        return _warm_up_window(numbers)
+    if numbers.behavior == "warm_up_queue":
+        return _warm_up_queue(numbers)
     if numbers.algorithm is not None:
         return ALGORITHMS[numbers.algorithm].build(numbers)
-    if numbers.warm_up_s is not None:
-        return _warm_up_window(numbers)
     if numbers.limit.by_calendar:
         return _fixed_window(numbers)
-    return _sliding_window(numbers) if numbers.limit.burst is None else _gcra(numbers)
+    # A queue without a burst is one that lets nobody through before its time.
+    plain = numbers.limit.burst is None and numbers.behavior != "queue"
+    return _sliding_window(numbers) if plain else _gcra(numbers)

@@ -8,9 +8,10 @@ from fnmatch import fnmatchcase
 
 from ratelimit_middleware.identity import KeyPart, part_value
 from ratelimit_middleware.request import Asked, RequestView
+from ratelimit_middleware.response import Response
 from ratelimit_middleware.rules.model import Limit
 
-__all__ = ["AskedCost", "AskedLimit", "MethodCost", "Overrides", "has_glob"]
+__all__ = ["AskedCost", "AskedLimit", "MethodCost", "Overrides", "Released", "has_glob"]
 
 _GLOB = frozenset("*?[")
 _MOST_TEXTS = 1024
@@ -115,3 +116,14 @@ class AskedLimit:
                 self._known.clear()
             self._known[text] = found
         return self._known[text]
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A request costs nothing once it has ended: it has left its slot."""
+
+    at_start: bool = False
+
+    def __call__(self, taken: int, response: Response) -> int:  # noqa: ARG002 - one shape for all
+        """Nothing."""
+        return 0

@@ -6,18 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ratelimit_middleware.algorithms.base import Algorithm
+from ratelimit_middleware.algorithms.base import Algorithm, ceil_div
+from ratelimit_middleware.algorithms.concurrency import Concurrency
+from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.decision import Policy
 from ratelimit_middleware.errors import InvalidLimitError
 from ratelimit_middleware.identity import CLIENT_WRITTEN, KeyPart
 from ratelimit_middleware.rules.algorithms import Numbers, algorithm_of
-from ratelimit_middleware.rules.choices import AskedLimit, MethodCost, Overrides, has_glob
+from ratelimit_middleware.rules.choices import AskedLimit, MethodCost, Overrides, Released, has_glob
 from ratelimit_middleware.rules.document import Path
 from ratelimit_middleware.rules.grammar import AskedText, LimitText, key_text, parse_limit
 from ratelimit_middleware.rules.hosts import is_exact
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec
 from ratelimit_middleware.rules.model import Limit
+from ratelimit_middleware.rules.queue_spec import InProgress
 from ratelimit_middleware.rules.schema import RuleSpec
 from ratelimit_middleware.rules.words import GrammarError, shown
 
@@ -50,6 +53,8 @@ class LimitCompiler:
         self._check_clients()
         made = [self._limit(number, id_base, policy_name) for number in range(len(self.spec.placed_limits))]
         limits = [limit for limit in made if limit]
+        if self.spec.concurrency:
+            limits.append(self._slots(self.spec.concurrency, len(made), id_base, policy_name(len(made))))
         if limits and self.spec.overrides:
             limits[0] = self._with_overrides(limits[0])
         return tuple(limits)
@@ -69,12 +74,43 @@ class LimitCompiler:
             id_base if number == 0 else f"{id_base}#{number + 1}",
             spec.mode == "shadow",
             missing=spec.missing,
+            max_wait_ns=self._max_wait_ns(text, algorithm, ("limit", index)),
         )
         if isinstance(text, AskedText):
             limit = replace(limit, choose=AskedLimit(text.asked, self._reader(limit)))
         if isinstance(spec.cost, int):
             return replace(limit, cost=spec.cost)
         return replace(limit, cost_of=spec.cost)
+
+    def _slots(self, most: InProgress, number: int, id_base: str, name: str) -> Limit:
+        """The limit on requests in progress; each counts as one, whatever it costs."""
+        algorithm, spec = Concurrency(most.requests), self.spec
+        return Limit(
+            Policy(name, algorithm.quota, algorithm.window_ns, f"{most.requests} at a time"),
+            algorithm,
+            self._key(most),
+            f"{id_base}#in-progress" if number else id_base,
+            spec.mode == "shadow",
+            missing=spec.missing,
+            settle=Released(),
+        )
+
+    def _max_wait_ns(self, text: Any, algorithm: Algorithm, place: Path) -> int:
+        """How long a request may be delayed, so that no more wait than there are places."""
+        waiting = text.waiting if isinstance(text, LongLimitSpec) else self.spec.waiting
+        if not waiting:
+            return 0
+        if waiting.max_waiting is None:
+            return waiting.max_wait
+        if isinstance(algorithm, GCRA):
+            return min(waiting.max_wait, ceil_div(waiting.max_waiting * algorithm.period_ns, algorithm.limit))
+        at = (*place, "queue") if isinstance(text, LongLimitSpec) else ("queue",)
+        self.refuse(
+            (*at, "max_waiting"),
+            "`max_waiting` is for evenly spaced requests, `behavior: queue` with or without a burst: here"
+            " `max_wait` alone bounds the queue",
+        )
+        return waiting.max_wait
 
     def _key(self, text: Any) -> tuple[KeyPart, ...]:
         key = text.key or self.spec.key
@@ -101,16 +137,23 @@ class LimitCompiler:
             self.refuse(
                 ("cost",),
                 f"the cost {shown(most)} is more than {shown(rate)} ever admits at once, which is"
-                f" {min(algorithm.quota, algorithm.smallest_full_take)}: lower the cost or raise the limit",
+                f" {min(algorithm.quota, algorithm.smallest_full_take)}: lower the cost or raise the"
+                + (" burst" if isinstance(algorithm, GCRA) else " limit"),
             )
 
     def _numbers(self, text: LimitText | LongLimitSpec) -> Numbers:
-        timezone, warm_up = self.spec.timezone or self.timezone, self.spec.warm_up
+        spec = self.spec
+        timezone, warm_up = spec.timezone or self.timezone, spec.warm_up
         if isinstance(text, LongLimitSpec):
             return text.numbers(timezone)
-        if warm_up:
-            return Numbers(text, warm_up_s=warm_up.period, cold_factor=warm_up.cold_factor)
-        return Numbers(text, timezone=timezone)
+        return Numbers(
+            text,
+            timezone=timezone,
+            warm_up_s=warm_up.period if warm_up else None,
+            cold_factor=warm_up.cold_factor if warm_up else 3,
+            behavior=spec.behavior,
+            max_wait_ns=spec.waiting.max_wait if spec.waiting else 0,
+        )
 
     def _reader(self, limit: Limit) -> Callable[[str], Limit | None]:
         """What turns the text that a function gives into a limit like `limit`."""
@@ -158,13 +201,17 @@ class LimitCompiler:
 
     def _check_clients(self) -> None:
         """Refuse a limit that a client leaves by writing another header, if nothing else holds it."""
-        keys = [(index, limit.key or self.spec.key) for index, limit in self.spec.placed_limits]
+        keys: list[tuple[Path, tuple[KeyPart, ...]]] = [
+            (("limit", index), limit.key or self.spec.key) for index, limit in self.spec.placed_limits
+        ]
         if self.spec.trusted or any(self._holds(key) for _, key in keys):
             return
-        for index, key in keys:
+        if self.spec.concurrency:
+            keys.append((("concurrency",), self.spec.concurrency.key or self.spec.key))
+        for place, key in keys:
             if any(self._written_by_client(part) for part in key):
                 self.refuse(
-                    ("limit", index),
+                    place,
                     f"the key {shown(key_text(key))} has a part that the client writes and may change at"
                     " will: add a limit `per ip` beside it, or `trusted: true` if a proxy sets it",
                 )

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from ratelimit_middleware.rules.behaviors import BEHAVIORS
 from ratelimit_middleware.rules.callables import is_async, resolve
 from ratelimit_middleware.rules.grammar import (
     AskedText,
@@ -90,7 +91,7 @@ def read_cold_factor(value: Any) -> float:
 
 def read_behavior(value: Any) -> str:
     """What happens to requests over the limit."""
-    return choose("behavior", value, ("reject", "warm_up"), ("queue", "warm_up_queue"))
+    return choose("behavior", value, BEHAVIORS)
 
 
 def read_mode(value: Any) -> str:

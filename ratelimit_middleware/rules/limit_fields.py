@@ -45,6 +45,10 @@ def read_per(value: Any) -> tuple[int, str]:
 
 def read_algorithm(value: Any) -> str:
     """The name of an algorithm."""
+    if value == "concurrency":
+        raise GrammarError(
+            "`concurrency` is a key of the rule, not an algorithm: write `concurrency: 4 per user`"
+        )
     return choose("algorithm", value, ALGORITHMS, NOT_YET)
 
 

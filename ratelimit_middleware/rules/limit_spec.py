@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Tag, model_validator
+from pydantic import Discriminator, Tag, model_validator
 
 from ratelimit_middleware.rules.algorithms import ALGORITHMS, Numbers
+from ratelimit_middleware.rules.behaviors import BEHAVIORS, QUEUES, check_together
 from ratelimit_middleware.rules.fields import (
     read_behavior,
     read_cold_factor,
@@ -24,6 +25,8 @@ from ratelimit_middleware.rules.limit_fields import (
     read_timezone,
 )
 from ratelimit_middleware.rules.model import KeyPart
+from ratelimit_middleware.rules.queue_spec import Queue, QueueSpec
+from ratelimit_middleware.rules.spec import Spec
 from ratelimit_middleware.rules.values import (
     DURATION,
     KEY,
@@ -38,22 +41,21 @@ from ratelimit_middleware.rules.values import (
 )
 from ratelimit_middleware.rules.words import GrammarError
 
-__all__ = ["Behavior", "Key", "LimitSpec", "LongLimitSpec", "Spec", "Timezone", "WarmUp", "WarmUpSpec"]
+__all__ = ["Behavior", "Key", "LimitSpec", "LongLimitSpec", "Timezone", "WarmUp", "WarmUpSpec"]
 
+_TAKES = {
+    "warm_up": frozenset({"warm_up"}),
+    "queue": frozenset({"burst", "queue"}),
+    "warm_up_queue": frozenset({"warm_up", "queue"}),
+}
 _ANY_NUMBER: Json = {"type": "number", "exclusiveMinimum": 1}
 
 Behavior: TypeAlias = Annotated[
-    Literal["reject", "warm_up"],
-    plain(read_behavior, choice(("reject", "warm_up"), "What happens over the limit.")),
+    Literal["reject", "warm_up", "queue", "warm_up_queue"],
+    plain(read_behavior, choice(BEHAVIORS, "What happens over the limit.")),
 ]
 Key: TypeAlias = Annotated[tuple[KeyPart, ...], plain(read_key, KEY)]
 Timezone: TypeAlias = Annotated[str, plain(read_timezone, TIMEZONE)]
-
-
-class Spec(BaseModel):
-    """A map of the file: no key that is not known."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class WarmUpSpec(Spec):
@@ -77,6 +79,7 @@ class LongLimitSpec(Spec):
     timezone: Timezone | None = None
     behavior: Behavior = "reject"
     warm_up: WarmUp | None = None
+    queue: Queue | None = None
     refill: (
         Annotated[str, plain(read_refill, choice(("interval", "greedy"), "How tokens come in."))] | None
     ) = None
@@ -88,13 +91,14 @@ class LongLimitSpec(Spec):
     @model_validator(mode="after")
     def _fits_together(self) -> LongLimitSpec:
         """Refuse numbers that would have no effect, or make no sense together."""
-        if self.behavior == "warm_up" and self.algorithm not in (None, "sliding_window"):
+        alone = {"warm_up": (None, "sliding_window"), "warm_up_queue": (None,)}.get(self.behavior)
+        if alone and self.algorithm not in alone:
             raise GrammarError(
-                f"`behavior: warm_up` is an algorithm of its own: leave `algorithm: {self.algorithm}` out",
+                f"`behavior: {self.behavior}` is an algorithm of its own: leave"
+                f" `algorithm: {self.algorithm}` out",
                 "behavior",
             )
-        if self.behavior == "warm_up" and not self.warm_up:
-            raise GrammarError("`behavior: warm_up` needs its period: add `warm_up: 30s`", "behavior")
+        check_together(self)
         self._check_keys()
         limit = self.limit
         if limit.by_calendar and self.word != "fixed_window":
@@ -114,12 +118,15 @@ class LongLimitSpec(Spec):
     def _check_keys(self) -> None:
         """Only the numbers that the algorithm takes, and all that it needs."""
         recipe = ALGORITHMS.get(self.word)
-        takes = recipe.takes if recipe else frozenset({"warm_up"})
+        takes = recipe.takes if recipe else _TAKES[self.word]
+        if self.behavior == "queue":
+            takes |= {"queue"}
         said = self.model_fields_set - {"count", "per", "key", "algorithm", "behavior"}
+        if "queue" in said - takes:
+            raise GrammarError("`queue` has no effect without `behavior: queue`: add it", "queue")
         for key in sorted(said - takes):
             owners = [name for name in sorted(ALGORITHMS) if key in ALGORITHMS[name].takes]
-            if key == "warm_up":
-                owners.append("warm_up")
+            owners += [behavior for behavior in _TAKES if key in _TAKES[behavior]]
             where = ", ".join(f"`{name}`" for name in owners)
             raise GrammarError(f"`{key}` has no effect on `{self.word}`: it is for {where}", key)
         for key in sorted((recipe.needs if recipe else frozenset()) - said):
@@ -127,11 +134,13 @@ class LongLimitSpec(Spec):
 
     @property
     def word(self) -> str:
-        """The algorithm, named or implied; `warm_up` for the behavior."""
-        if self.behavior == "warm_up":
-            return "warm_up"
+        """The algorithm, named or implied, or the behavior that is one."""
+        if self.behavior in ("warm_up", "warm_up_queue"):
+            return self.behavior
         if self.algorithm:
             return self.algorithm
+        if self.behavior == "queue":
+            return "queue"
         if self.per[1] in ("month", "year"):
             return "fixed_window"
         return "sliding_window" if self.burst is None else "gcra"
@@ -147,12 +156,20 @@ class LongLimitSpec(Spec):
         warm_up = self.warm_up
         return Numbers(
             self.limit,
-            None if self.behavior == "warm_up" else self.word,
+            self.algorithm,
             self.timezone or timezone,
             warm_up.period if warm_up else None,
             warm_up.cold_factor if warm_up else 3,
             {key: value for key, value in more.items() if value is not None},
+            self.behavior,
+            self.waiting.max_wait if self.waiting else 0,
         )
+
+    @property
+    def waiting(self) -> QueueSpec | None:
+        """The bounds of the queue; None where nobody waits."""
+        queues = self.behavior in QUEUES or self.algorithm in ("sentinel_pacing", "sentinel_warm_up_pacing")
+        return (self.queue or QueueSpec()) if queues else None
 
 
 def _form(value: Any) -> str:

@@ -147,7 +147,7 @@ class Matcher:
             for order in sorted(entries)
             for limit in entries[order].rule.limits
         )
-        return counted if any(not limit.shadow for limit, _ in counted) else counted + self.default
+        return counted if any(limit.covers for limit, _ in counted) else counted + self.default
 
     def _entries(self, path: str, wanted: frozenset[str], host: str) -> dict[int, _Entry]:
         """The routes that fit, by their rule's place in the file; a rule with several counts once."""

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 from pydantic import ValidationError
 
 from ratelimit_middleware.rules.document import BROKEN, Path
-from ratelimit_middleware.rules.limit_spec import LongLimitSpec, Spec, WarmUpSpec
+from ratelimit_middleware.rules.limit_spec import LongLimitSpec, WarmUpSpec
+from ratelimit_middleware.rules.queue_spec import QueueSpec
 from ratelimit_middleware.rules.schema import (
     FileSpec,
     RefusalSpec,
@@ -17,6 +18,7 @@ from ratelimit_middleware.rules.schema import (
     StoreSpec,
     numbered,
 )
+from ratelimit_middleware.rules.spec import Spec
 from ratelimit_middleware.rules.words import (
     FILE_KEYS_NOT_YET,
     LIMIT_KEYS_NOT_YET,
@@ -33,6 +35,9 @@ __all__ = ["Misfit", "checked"]
 _Error: TypeAlias = Mapping[str, Any]
 
 _EMPTY = {"limit": "an empty list limits nothing: write a limit such as `100/minute`, or leave the rule out"}
+
+
+_SMALL_MAPS: dict[str, type[Spec]] = {"warm_up": WarmUpSpec, "queue": QueueSpec}
 
 
 class Misfit(NamedTuple):
@@ -116,8 +121,8 @@ def _unknown_key(path: Path) -> str:
         spec, later = RefusalSpec, frozenset()
         if word in ResponseSpec.model_fields:
             return f"the key `{word}` is for the whole file: write it under `response` at the top"
-    elif parents[-1] == "warm_up":
-        spec, later = WarmUpSpec, frozenset()
+    elif parents[-1] in _SMALL_MAPS:
+        spec, later = _SMALL_MAPS[str(parents[-1])], frozenset()
     elif parents[-1] == "long":
         spec, later = LongLimitSpec, LIMIT_KEYS_NOT_YET
     elif word in LongLimitSpec.model_fields and word not in RuleSpec.model_fields:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from ratelimit_middleware.algorithms.base import Algorithm
+from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.decision import Policy, Verdict
 from ratelimit_middleware.errors import RuleFileError, RuleProblem
 from ratelimit_middleware.identity import KeyBuilder, KeyKind, KeyPart, Missing, key_builder, overflow_key
 from ratelimit_middleware.request import Asked, RequestView
+from ratelimit_middleware.response import Response
 
 __all__ = [
     "Answer",
@@ -23,12 +25,24 @@ __all__ = [
     "Route",
     "Rule",
     "RuleSet",
+    "Settle",
 ]
 
 HeaderStyle: TypeAlias = Literal["draft-11", "draft-7", "draft-6", "legacy", "legacy-seconds"]
 HeadersOn: TypeAlias = Literal["all", "refused"]
 Responder: TypeAlias = Callable[[RequestView, Verdict], Any]
 """Gives (status, headers, body); what it gives is checked, whatever it says."""
+
+
+class Settle(Protocol):
+    """What a request costs in the end, known when its response starts or ends."""
+
+    @property
+    def at_start(self) -> bool:
+        """Whether the start of the response says it."""
+
+    def __call__(self, taken: int, response: Response) -> int:
+        """The permits due, of which `taken` are booked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +76,14 @@ class Limit:
         cost: permits that a request takes.
         cost_of: gives the cost where it depends on the request.
         missing: what happens when the request lacks a part of the key.
+        max_wait_ns: how long a request may be delayed; 0 = it is refused instead.
+        settle: what a request costs in the end; None = what was booked.
         choose: gives the limit that holds for a request instead, None for none; it differs in the
             numbers only.
         build_key: gives the key of a request's bucket.
         overflow: key of the bucket that new clients share when the store is full.
         plain: nothing but the key depends on the request.
+        covers: with it checked, a request needs no `default`.
     """
 
     policy: Policy
@@ -78,14 +95,19 @@ class Limit:
     cost_of: Callable[[RequestView], int] | None = None
     missing: Missing = "ip"
     choose: Callable[[Limit, RequestView, str], Limit | None] | None = None
+    max_wait_ns: int = 0
+    settle: Settle | None = None
     build_key: KeyBuilder = field(init=False, repr=False, compare=False)
     overflow: str = field(init=False, repr=False, compare=False)
     plain: bool = field(init=False, repr=False, compare=False)
+    covers: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Make ready what does not depend on the request."""
         object.__setattr__(self, "build_key", key_builder(self.rule_id, self.key, self.missing))
         object.__setattr__(self, "overflow", overflow_key(self.rule_id))
+        covers = not self.shadow and not isinstance(self.algorithm, Concurrency)
+        object.__setattr__(self, "covers", covers)
         plain = self.cost_of is None and self.choose is None and self.missing == "ip"
         object.__setattr__(self, "plain", plain)
 

@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    model_validator,
+)
 
+from ratelimit_middleware.rules.behaviors import QUEUES, check_idle, check_single, check_together
 from ratelimit_middleware.rules.choices import AskedCost, MethodCost
 from ratelimit_middleware.rules.document import BROKEN
 from ratelimit_middleware.rules.fields import (
@@ -32,11 +40,11 @@ from ratelimit_middleware.rules.limit_spec import (
     Key,
     LimitSpec,
     LongLimitSpec,
-    Spec,
     Timezone,
     WarmUp,
 )
 from ratelimit_middleware.rules.model import HeadersOn, HeaderStyle, KeyPart, Responder
+from ratelimit_middleware.rules.queue_spec import Concurrent, Queue, QueueSpec
 from ratelimit_middleware.rules.rule_fields import (
     read_cost,
     read_include,
@@ -47,6 +55,7 @@ from ratelimit_middleware.rules.rule_fields import (
     read_rule_method,
     read_unmatched_routes,
 )
+from ratelimit_middleware.rules.spec import Spec
 from ratelimit_middleware.rules.values import (
     COST,
     DETAIL,
@@ -106,11 +115,17 @@ class RefusalSpec(Spec):
 class RuleSpec(Spec):
     """One rule; a text or a list stands for its `limit`."""
 
-    limit: Annotated[list[LimitSpec], Field(min_length=1), as_list]
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [{"required": ["limit"]}, {"required": ["concurrency"]}]}
+    )
+
+    limit: Annotated[list[LimitSpec], Field(min_length=1), as_list] = Field(default_factory=list)
     name: _Name | None = None
     key: Key = (KeyPart("ip"),)
     behavior: Behavior = "reject"
     warm_up: WarmUp | None = None
+    queue: Queue | None = None
+    concurrency: Concurrent | None = None
     mode: Annotated[_Mode, plain(read_mode, MODE)] = "enforce"
     status: Annotated[int, plain(read_status, STATUS)] | None = None
     response: RefusalSpec | None = None
@@ -133,16 +148,17 @@ class RuleSpec(Spec):
     @model_validator(mode="after")
     def _fits_together(self) -> RuleSpec:
         """Refuse keys that would have no effect."""
-        if self.warm_up and self.behavior != "warm_up":
-            raise GrammarError("`warm_up` has no effect without `behavior: warm_up`: add it", "warm_up")
-        if self.behavior == "warm_up" and not self.warm_up:
-            raise GrammarError("`behavior: warm_up` needs its period: add `warm_up: 30s`", "behavior")
+        if not self.limit and not self.concurrency:
+            raise GrammarError("a rule needs a limit: add `limit: 100/minute`")
+        check_idle(self)
+        check_together(self)
         if self.status and self.response and "status" in self.response.model_fields_set:
             raise GrammarError("`status` stands here and in `response`: leave one out", "status")
         if self.unlimited:
             self._stands_alone()
             return self
-        self._check_warm_up()
+        limits = [limit for _, limit in self.placed_limits]
+        check_single(self, limits, overrides=bool(self.overrides))
         if self.timezone and not any(_by_calendar(limit) for _, limit in self.placed_limits):
             raise GrammarError(
                 "`timezone` has no effect here: it is for windows of the calendar, such as `100/month`",
@@ -158,22 +174,6 @@ class RuleSpec(Spec):
                 )
         return self
 
-    def _check_warm_up(self) -> None:
-        """`behavior: warm_up` of the rule is for one plain limit."""
-        if self.behavior != "warm_up":
-            return
-        limits = [limit for _, limit in self.placed_limits]
-        if len(limits) > 1 or getattr(limits[0], "burst", None) is not None:
-            raise GrammarError(
-                "`behavior: warm_up` works on a single limit without `burst`: split the rule", "behavior"
-            )
-        if not isinstance(limits[0], LimitText) or limits[0].by_calendar or self.overrides:
-            raise GrammarError(
-                "`behavior: warm_up` works on a limit such as `100/second`, without overrides: write"
-                " `behavior` into the long form of the limit",
-                "behavior",
-            )
-
     def _stands_alone(self) -> None:
         where = {"limit", "name", "routes", "methods", "hosts"}
         idle = sorted(self.model_fields_set - where)
@@ -183,6 +183,11 @@ class RuleSpec(Spec):
             raise GrammarError(
                 f"`unlimited` counts nothing, so `{idle[0]}` has no effect: leave it out", idle[0]
             )
+
+    @property
+    def waiting(self) -> QueueSpec | None:
+        """The bounds of the queue; None where nobody waits."""
+        return (self.queue or QueueSpec()) if self.behavior in QUEUES else None
 
     @property
     def unlimited(self) -> bool:

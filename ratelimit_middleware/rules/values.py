@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, PlainValidator
 
 __all__ = [
+    "CONCURRENCY",
     "COST",
     "DETAIL",
     "DURATION",
@@ -35,6 +36,7 @@ __all__ = [
     "STORE",
     "TIMEZONE",
     "VERSION",
+    "WAIT",
     "Json",
     "ShortForm",
     "as_list",
@@ -107,6 +109,9 @@ LIMIT = text(
 LIMITS: Json = {"anyOf": [LIMIT, {"type": "array", "minItems": 1}]}
 KEY = text(_KEY, "What splits the traffic into buckets; `+` joins.", "ip", "user+route", "header:X-API-Key")
 DURATION = text(rf"{_NUMBER}\s*{_UNIT}", "A span of time.", "30s", "5 minutes")
+_MS = _any_case("ms", "msecs?", "milliseconds?")
+WAIT = text(rf"{_NUMBER}\s*(?:{_UNIT}|{_MS})", "At most an hour.", "500ms", "2s")
+_AT_ONCE = text(rf"{_NUMBER}(?:\s+{_PER}\s+{_KEY})?", "Requests in progress.", "4 per user")
 PERIOD = text(rf"(?:{_NUMBER})?\s*{_UNIT}", "The period of the limit.", "hour", "15m", "month")
 NAME = text("[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "Goes on the wire; unique in the file.", "login")
 ROUTE = text(
@@ -144,6 +149,7 @@ MODE: Json = {
 }
 POSITIVE: Json = _or_env({"type": "integer", "minimum": 1, "maximum": 10**9})
 POSITIVE["anyOf"].insert(1, {"type": "string", "pattern": f"^{_NUMBER}$"})
+CONCURRENCY: Json = {**_or_env({"anyOf": [POSITIVE, _AT_ONCE]}), "description": "Requests in progress."}
 COST: Json = {
     "anyOf": [
         POSITIVE,

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm, State
+from ratelimit_middleware.algorithms.concurrency import renewed
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.stores._entries import EntryCodec
 from ratelimit_middleware.stores._joint import take_together
@@ -99,6 +100,13 @@ class SharedBuckets:
         if state is not None:
             state = check.algorithm.give_back(state, self._now_ns, check.cost, at_ns)
             self._keep(key, check.algorithm, state)
+
+    def renew(self, check: Check, at_ns: int) -> None:
+        """As `Store.renew`."""
+        key = self._key(check)
+        state = self._load(key, check, self._now_ns)
+        state = renewed(check.algorithm, state, self._now_ns, check.cost, at_ns)
+        self._keep(key, check.algorithm, state)
 
     def peek(self, check: Check) -> Decision:
         """As `Store.peek`."""

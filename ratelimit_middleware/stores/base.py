@@ -67,6 +67,9 @@ class Store(Protocol):
     def give_back(self, check: Check, at_ns: int) -> None:
         """Undo a booking of `check.cost` permits for `at_ns` that was not used."""
 
+    def renew(self, check: Check, at_ns: int) -> None:
+        """The lease of a slot booked for `at_ns` begins anew; only for checks of `Concurrency`."""
+
     def peek(self, check: Check) -> Decision:
         """What a request would hear; nothing changes."""
 
@@ -92,6 +95,9 @@ class AsyncStore(Protocol):
 
     async def give_back_async(self, check: Check, at_ns: int) -> None:
         """As `Store.give_back`."""
+
+    async def renew_async(self, check: Check, at_ns: int) -> None:
+        """As `Store.renew`."""
 
     async def peek_async(self, check: Check) -> Decision:
         """As `Store.peek`."""

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 
 from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm, State, positive_int
+from ratelimit_middleware.algorithms.concurrency import renewed
 from ratelimit_middleware.clock import Clock, SystemClock, steady
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.stores._joint import take_together
@@ -102,6 +103,14 @@ class MemoryStore:
                 return
             state = self._state(key, check, now_ns)
             state = check.algorithm.give_back(state, now_ns, check.cost, at_ns)
+            self._entries[key] = (check.algorithm, state)
+
+    def renew(self, check: Check, at_ns: int) -> None:
+        """The lease of a slot begins anew; see `Store.renew`."""
+        with self._lock:
+            now_ns = self._now_ns()
+            key = check.key if check.key in self._entries else self._key(check, now_ns)
+            state = renewed(check.algorithm, self._state(key, check, now_ns), now_ns, check.cost, at_ns)
             self._entries[key] = (check.algorithm, state)
 
     def peek(self, check: Check) -> Decision:

@@ -101,6 +101,10 @@ class SharedStore:
         """Undo a booking; nothing if its bucket has been forgotten."""
         self._run(self._buckets.give_back, check, at_ns)
 
+    def renew(self, check: Check, at_ns: int) -> None:
+        """The lease of a slot begins anew; see `Store.renew`."""
+        self._run(self._buckets.renew, check, at_ns)
+
     def peek(self, check: Check) -> Decision:
         """What a request would hear; nothing changes."""
         return self._run(self._buckets.peek, check)
@@ -129,6 +133,10 @@ class SharedStore:
     async def give_back_async(self, check: Check, at_ns: int) -> None:
         """`give_back` on an event loop."""
         await self._guard.call(self.give_back, check, at_ns)
+
+    async def renew_async(self, check: Check, at_ns: int) -> None:
+        """`renew` on an event loop."""
+        await self._guard.call(self.renew, check, at_ns)
 
     async def peek_async(self, check: Check) -> Decision:
         """`peek` on an event loop."""

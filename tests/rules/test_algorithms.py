@@ -12,6 +12,7 @@ from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
+from ratelimit_middleware.algorithms.pacing import Pacing
 from ratelimit_middleware.algorithms.qps_window import QpsWindow
 from ratelimit_middleware.algorithms.sliding_counter import SlidingCounter
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
@@ -19,6 +20,7 @@ from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
 from ratelimit_middleware.algorithms.smooth_warming_up import SmoothWarmingUp
 from ratelimit_middleware.algorithms.token_bucket import TokenBucket
 from ratelimit_middleware.algorithms.warm_up import WarmUp
+from ratelimit_middleware.algorithms.warm_up_pacing import WarmUpPacing
 from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
 from ratelimit_middleware.rules.algorithms import ALGORITHMS, NOT_YET
 from ratelimit_middleware.rules.load import load_rules
@@ -53,6 +55,20 @@ LONG_FORMS: list[tuple[dict[str, Any], Algorithm]] = [
     ({"algorithm": "smooth_bursty", "per": "s"}, SmoothBursty(1000)),
     ({"algorithm": "smooth_bursty", "per": "s", "max_burst_seconds": 2.5}, SmoothBursty(1000, 2.5)),
     ({"algorithm": "smooth_warming_up", "per": "s", "warm_up": "9s"}, SmoothWarmingUp(1000, 9)),
+    ({"behavior": "queue"}, GCRA(1000, 3600, 1)),
+    ({"behavior": "queue", "burst": 20, "queue": "2s"}, GCRA(1000, 3600, 20)),
+    ({"behavior": "queue", "algorithm": "sliding_window"}, SlidingWindow(1000, 3600)),
+    ({"behavior": "queue", "algorithm": "leaky_bucket", "burst": 7, "per": "s"}, LeakyBucket(1000, 7, 0)),
+    (
+        {"behavior": "warm_up_queue", "per": "s", "warm_up": "9s", "queue": "2s"},
+        WarmUpPacing(1000, 9, 3, max_queueing_time=2),
+    ),
+    ({"algorithm": "sentinel_pacing", "per": "s"}, Pacing(1000, 0.5)),
+    ({"algorithm": "sentinel_pacing", "per": "s", "queue": "250ms"}, Pacing(1000, 0.25)),
+    (
+        {"algorithm": "sentinel_warm_up_pacing", "per": "s", "warm_up": {"period": "9s", "cold_factor": 4}},
+        WarmUpPacing(1000, 9, 4),
+    ),
     ({"algorithm": "sliding_counter"}, SlidingCounter(1000, 3600)),
     ({"algorithm": "sentinel_qps", "per": "s"}, QpsWindow(1000)),
     (
@@ -85,7 +101,7 @@ def test_every_algorithm_of_the_table_has_a_long_form_here() -> None:
 
 def test_every_algorithm_of_the_package_is_in_the_table_or_refused_by_name() -> None:
     modules = {path.stem for path in Path(algorithms.__file__).parent.glob("[a-z]*.py")} - {"base"}
-    ours = {"warm_up_window"}  # `behavior: warm_up`
+    ours = {"warm_up_window", "concurrency"}  # keys of the rule, not of the limit
     sentinel = {name: f"sentinel_{name}" for name in ("warm_up", "pacing", "warm_up_pacing")}
     sentinel["qps_window"] = "sentinel_qps"
     known = ALGORITHMS.keys() | NOT_YET

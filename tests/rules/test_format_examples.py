@@ -21,11 +21,11 @@ ENV = {"REDIS_URL": "memory://", "INTERNAL_TOKEN": "a-token"}
 WAITING = {
     1: [],
     2: [],
-    3: ["queue", "queue", "warm_up_queue", "queue", "concurrency"],
+    3: [],
     4: ["timeout", "on_error", "expected_workers", "client", "tiers", "reserve", "tiers", "charge"],
     5: [
         *("reload", "prefix", "timeout", "on_error", "deny_cache", "client", "exempt", "deny", "tiers"),
-        *("adaptive", "tiers", "penalty", "metrics", "queue", "queue", "relate", "messages", "on_excess"),
+        *("adaptive", "tiers", "penalty", "metrics", "relate", "messages", "on_excess"),
     ],
 }
 """The words that are refused until they get their code, in the order of the file."""

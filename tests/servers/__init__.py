@@ -46,6 +46,15 @@ def uvicorn(app: str, log_file: Path, *options: str) -> Iterator[RunningServer]:
 
 
 @contextmanager
+def hypercorn(app: str, log_file: Path, *options: str) -> Iterator[RunningServer]:
+    """Serve an ASGI app (`module:name`) on trio while the block runs."""
+    port = _free_port()
+    command = ["hypercorn", "--bind", f"127.0.0.1:{port}", "--worker-class", "trio", "--workers", "0"]
+    with _running([*command, "--graceful-timeout", "1", *options, app], port, log_file) as server:
+        yield server
+
+
+@contextmanager
 def gunicorn(app: str, log_file: Path, *options: str) -> Iterator[RunningServer]:
     """Serve a WSGI app (`module:name`) by one worker with eight threads while the block runs."""
     port = _free_port()

@@ -1,0 +1,32 @@
+"""Response: the little of an answer that a limit may look at, filled in by the adapters as it goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Response"]
+
+
+@dataclass(slots=True)
+class Response:
+    """How a request was answered.
+
+    Attributes:
+        status: the status code; 500 if the app raised before it answered, 101 for an accepted WebSocket.
+        headers: name and value pairs of the app's own answer.
+        bytes_sent: bytes of the body so far.
+        took_ns: from the moment the app was called, ns.
+        failed: the app raised, or the client had gone before the end.
+    """
+
+    status: int = 500
+    headers: Sequence[tuple[str, str]] = ()
+    bytes_sent: int = 0
+    took_ns: int = 0
+    failed: bool = False
+
+    def header(self, name: str) -> str | None:
+        """The value of a field, lines joined by `, `; None if it is not there."""
+        values = [value for field, value in self.headers if field.lower() == name.lower()]
+        return ", ".join(values) if values else None

@@ -1,0 +1,107 @@
+"""What happens to bookings after the verdict: given back, settled to the true cost, kept alive meanwhile.
+
+Everything here is plain computing: it says what the store is to be told (`Step`), the registry tells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from ratelimit_middleware.algorithms.concurrency import Concurrency
+from ratelimit_middleware.response import Response
+from ratelimit_middleware.rules.model import Settle
+from ratelimit_middleware.stores.base import Check
+
+__all__ = ["Booking", "Stay", "Step", "undone"]
+
+
+class Booking(NamedTuple):
+    """What one limit has booked for a request.
+
+    Attributes:
+        check: what the store was asked.
+        at_ns: the moment that was booked.
+        settle: what the request costs in the end; None = what was booked.
+    """
+
+    check: Check
+    at_ns: int
+    settle: Settle | None
+
+
+class Step(NamedTuple):
+    """What the store is to be told.
+
+    Attributes:
+        check: the bucket, with the permits that are too many or too few.
+        at_ns: of the booking that they are given back from; None = charge them.
+    """
+
+    check: Check
+    at_ns: int | None
+
+
+def undone(bookings: Iterable[Booking]) -> list[Step]:
+    """The request was not served: everything comes back."""
+    return [Step(booking.check, booking.at_ns) for booking in bookings]
+
+
+class Stay:
+    """An admitted request, until all that it has booked is settled.
+
+    Each booking is settled once, at the start of the response or at its end; what is said after that
+    changes nothing.
+
+    Args:
+        bookings: what it has booked.
+
+    Attributes:
+        response: what is known of the answer.
+        when_settled: is called once, when nothing is left to do.
+    """
+
+    __slots__ = ("__weakref__", "_open", "response", "when_settled")
+
+    def __init__(self, bookings: Sequence[Booking]) -> None:
+        self._open = [booking for booking in bookings if booking.settle]
+        self.response = Response()
+        self.when_settled: Callable[[Stay], None] | None = None
+
+    def started(self) -> list[Step]:
+        """The response is about to start: `response` has its status and headers."""
+        return self._settle(at_start=True)
+
+    def ended(self) -> list[Step]:
+        """The response has ended, one way or the other."""
+        return [*self._settle(at_start=True), *self._settle(at_start=False)]
+
+    def leases(self) -> list[Booking]:
+        """The slots in use."""
+        return [booking for booking in self._open if isinstance(booking.check.algorithm, Concurrency)]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left to do."""
+        return not self._open
+
+    def _settle(self, *, at_start: bool) -> list[Step]:
+        due = [booking for booking in self._open if booking.settle and booking.settle.at_start == at_start]
+        if not due:
+            return []
+        self._open = [booking for booking in self._open if booking not in due]
+        if not self._open and self.when_settled:
+            self.when_settled(self)
+        steps = (_settled(booking, self.response) for booking in due)
+        return [step for step in steps if step]
+
+
+def _settled(booking: Booking, response: Response) -> Step | None:
+    """What brings a booking to its true cost."""
+    check = booking.check
+    cost = booking.settle(check.cost, response) if booking.settle else check.cost
+    if cost == check.cost:
+        return None
+    if cost < check.cost:
+        return Step(check._replace(cost=check.cost - cost), booking.at_ns)
+    return Step(check._replace(cost=cost - check.cost), None)

@@ -1,0 +1,55 @@
+"""One verdict from the decisions of all limits that count: plain computing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+from ratelimit_middleware.decision import Decision, Outcome, Verdict
+from ratelimit_middleware.rules.model import Limit
+
+__all__ = ["denied", "judged", "turned_away"]
+
+
+def denied(limit: Limit) -> Verdict:
+    """The refusal of a request that lacks a part of the key; nothing was taken, no waiting helps."""
+    decision = Decision(False, 0, 0, None, limit.policy.quota, 0, 0)  # noqa: FBT003 - fields in order
+    outcome = Outcome(limit.policy, decision)
+    return Verdict(False, 0, None, (outcome,), outcome, ())  # noqa: FBT003
+
+
+def judged(limits: Sequence[Limit], decisions: Sequence[Decision]) -> Verdict:
+    """One verdict from the decisions of all limits that count, in the same order."""
+    outcomes: list[Outcome] = []
+    shadows: list[Outcome] = []
+    for limit, decision in zip(limits, decisions, strict=True):
+        (shadows if limit.shadow else outcomes).append(Outcome(limit.policy, decision))
+    refusing = [outcome for outcome in outcomes if not outcome.decision.allowed]
+    if refusing:
+        binding = max(refusing, key=_wait)
+        retry_after_ns = binding.decision.retry_after_ns
+        return Verdict(False, 0, retry_after_ns, tuple(outcomes), binding, tuple(shadows))  # noqa: FBT003
+    wait_ns = max((outcome.decision.wait_ns for outcome in outcomes), default=0)
+    binding_if_any = min(outcomes, key=_share_left, default=None)
+    return Verdict(True, wait_ns, None, tuple(outcomes), binding_if_any, tuple(shadows))  # noqa: FBT003
+
+
+def turned_away(verdict: Verdict) -> Verdict:
+    """The refusal of a request that was to wait, and for which there is no place to wait in."""
+    outcomes = tuple(
+        Outcome(policy, d._replace(allowed=False, wait_ns=0, retry_after_ns=d.wait_ns) if d.wait_ns else d)
+        for policy, d in verdict.outcomes
+    )
+    binding = max((o for o in outcomes if not o.decision.allowed), key=_wait)
+    retry_after_ns = binding.decision.retry_after_ns
+    return Verdict(False, 0, retry_after_ns, outcomes, binding, verdict.shadows)  # noqa: FBT003
+
+
+def _wait(outcome: Outcome) -> float:
+    """The wait of a refusing outcome; one that no waiting helps is the longest."""
+    retry_after_ns = outcome.decision.retry_after_ns
+    return inf if retry_after_ns is None else retry_after_ns
+
+
+def _share_left(outcome: Outcome) -> float:
+    return outcome.decision.remaining / outcome.decision.limit

@@ -1,0 +1,81 @@
+"""Slots of running requests are renewed, those of lost ones are not."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ratelimit_middleware.algorithms.concurrency import Concurrency
+from ratelimit_middleware.leases import LeaseKeeper
+from ratelimit_middleware.rules.choices import Released
+from ratelimit_middleware.settling import Booking, Stay
+from ratelimit_middleware.stores.base import Check
+
+pytestmark = pytest.mark.arithmetic
+
+SLOT = Booking(Check("a", Concurrency(3), "*"), 7, Released())
+
+
+class Renewals(list[Booking]):
+    """What was renewed."""
+
+    def note(self, booking: Booking) -> None:
+        self.append(booking)
+
+
+@pytest.fixture
+def renewed() -> Renewals:
+    return Renewals()
+
+
+@pytest.fixture
+def keeper(renewed: Renewals) -> LeaseKeeper:
+    """One whose own thread sleeps."""
+    return LeaseKeeper(renewed.note, every_s=3600)
+
+
+def test_the_slot_of_a_running_request_is_renewed_until_it_ends(
+    keeper: LeaseKeeper, renewed: Renewals
+) -> None:
+    stay = Stay([SLOT])
+    keeper.hold(stay)
+    assert keeper.renew_all()
+    assert renewed == [SLOT]
+    stay.ended()
+    keeper.renew_all()
+    assert renewed == [SLOT]
+
+
+def test_the_slot_of_a_lost_request_is_not_renewed(keeper: LeaseKeeper, renewed: Renewals) -> None:
+    keeper.hold(Stay([SLOT]))
+    assert not keeper.renew_all()
+    assert renewed == []
+
+
+def test_a_store_that_fails_is_asked_again(renewed: Renewals) -> None:
+    def fail(booking: Booking) -> None:
+        renewed.note(booking)
+        raise OSError("away")
+
+    keeper, stay = LeaseKeeper(fail, every_s=3600), Stay([SLOT])
+    keeper.hold(stay)
+    assert keeper.renew_all()
+    assert keeper.renew_all()
+    assert renewed == [SLOT, SLOT]
+
+
+def test_the_thread_renews_by_itself_and_ends_when_nothing_is_held() -> None:
+    called = threading.Event()
+    keeper, stay = LeaseKeeper(lambda _: called.set(), every_s=0.001), Stay([SLOT])
+    keeper.hold(stay)
+    assert keeper._thread is not None
+    thread = keeper._thread[1]
+    assert called.wait(10)
+    stay.ended()
+    thread.join(10)
+    assert not thread.is_alive()
+    keeper.hold(other := Stay([SLOT]))
+    assert keeper._thread[1] is not thread
+    other.ended()
+    keeper.close()
