@@ -31,7 +31,7 @@ LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in room
 # Inside one layer a room may use these.
 FOUNDATIONS = {"errors", "clock", "_types"}
 # Only when rules are loaded or a store is opened: see test_public_names for what must import without.
-THIRD_PARTY = {"rules": {"yaml", "pydantic"}, "stores": {"lmdb"}}
+THIRD_PARTY = {"rules": {"yaml", "pydantic", "re2"}, "stores": {"lmdb"}}
 
 
 def modules() -> list[Path]:

@@ -24,8 +24,8 @@ STORE_KEYS_NOT_YET = frozenset({
     "deny_cache", "expected_workers", "max_keys", "on_error", "prefix", "timeout",
 })
 RULE_KEYS_NOT_YET = frozenset({
-    "adaptive", "case_sensitive", "chain", "charge", "concurrency", "enforce", "exempt", "messages",
-    "metrics", "on_excess", "penalty", "preflight", "queue", "relate", "since", "tiers",
+    "adaptive", "chain", "charge", "concurrency", "enforce", "exempt", "messages",
+    "metrics", "on_excess", "penalty", "queue", "relate", "since", "tiers",
 })
 LIMIT_KEYS_NOT_YET = frozenset({"delay", "queue"})
 # fmt: on
