@@ -15,7 +15,7 @@ from ratelimit_middleware.rules.route import REGEX, REST, fold, fold_case, regex
 
 __all__ = ["Index"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _PARAMETER = re.compile(r"\{[^{}:]+(?::(?P<converter>\w+))?\}")
 # The union of what Starlette and Werkzeug accept, so that no converted segment slips past its rule.
@@ -29,7 +29,7 @@ _TESTS: dict[str, Callable[[str], object]] = {
 }
 
 
-class _Node(Generic[T]):
+class _Node(Generic[_T]):
     """What may follow at one place of a path.
 
     What is empty is shared by all nodes, so that a large trie stays small and near.
@@ -38,12 +38,12 @@ class _Node(Generic[T]):
     __slots__ = ("ends", "literals", "parameters", "rests")
 
     def __init__(self) -> None:
-        self.literals: dict[str, _Node[T]] = {}
-        self.parameters: tuple[tuple[Callable[[str], object], _Node[T]], ...] = ()
-        self.ends: tuple[T, ...] = ()
-        self.rests: tuple[T, ...] = ()
+        self.literals: dict[str, _Node[_T]] = {}
+        self.parameters: tuple[tuple[Callable[[str], object], _Node[_T]], ...] = ()
+        self.ends: tuple[_T, ...] = ()
+        self.rests: tuple[_T, ...] = ()
 
-    def add(self, entry: T, path: str) -> None:
+    def add(self, entry: _T, path: str) -> None:
         """Put an entry under a spelling of its template."""
         node = self
         for segment in segments(path):
@@ -58,7 +58,7 @@ class _Node(Generic[T]):
                 node = node.parameter(_TESTS[converter])
         node.ends += (entry,)
 
-    def parameter(self, test: Callable[[str], object]) -> _Node[T]:
+    def parameter(self, test: Callable[[str], object]) -> _Node[_T]:
         """Where a segment leads that passes the test."""
         for known, below in self.parameters:
             if known is test:
@@ -66,12 +66,12 @@ class _Node(Generic[T]):
         self.parameters += ((test, _Node()),)
         return self.parameters[-1][1]
 
-    def find(self, path: str) -> list[T]:
+    def find(self, path: str) -> list[_T]:
         """All entries whose template fits `path` as it is spelled."""
         found = [*self.rests]
         nodes = [self]
         for segment in segments(path):
-            after: list[_Node[T]] = []
+            after: list[_Node[_T]] = []
             for node in nodes:
                 literal = node.literals.get(segment)
                 if literal is not None:
@@ -89,7 +89,7 @@ class _Node(Generic[T]):
         return found
 
 
-class Index(Generic[T]):
+class Index(Generic[_T]):
     """Entries by the paths of their routes.
 
     Args:
@@ -101,10 +101,10 @@ class Index(Generic[T]):
     def __init__(self, *, any_case: bool) -> None:
         self._any_case = any_case
         self._fold = fold_case if any_case else fold
-        self._root: _Node[T] = _Node()
-        self._regexes: list[tuple[Fits, T]] = []
+        self._root: _Node[_T] = _Node()
+        self._regexes: list[tuple[Fits, _T]] = []
 
-    def add(self, path: str, entry: T) -> None:
+    def add(self, path: str, entry: _T) -> None:
         """Put an entry under the path of a route.
 
         Raises:
@@ -116,7 +116,7 @@ class Index(Generic[T]):
             for spelled in {path, self._fold(path)}:
                 self._root.add(entry, spelled)
 
-    def find(self, path: str) -> tuple[Sequence[T], Sequence[T]]:
+    def find(self, path: str) -> tuple[Sequence[_T], Sequence[_T]]:
         """The entries that fit a path as it is spelled, and those that fit its plain spelling.
 
         A regular expression cannot be folded as a template is, so a trailing slash in it is met by trying
@@ -131,7 +131,7 @@ class Index(Generic[T]):
             folded = folded + (seen if plain == path else self._fitting(plain)) + self._fitting(f"{plain}/")
         return as_seen, folded
 
-    def _fitting(self, text: str) -> list[T]:
+    def _fitting(self, text: str) -> list[_T]:
         if not text.isascii():  # engines know no half surrogate pairs, which a server may let through
             text = text.encode("utf-8", "replace").decode()
         return [entry for fits, entry in self._regexes if fits(text)]

@@ -6,11 +6,11 @@ from typing import Generic, TypeVar
 
 __all__ = ["Recent"]
 
-K = TypeVar("K")
-V = TypeVar("V")
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 
-class Recent(Generic[K, V]):
+class Recent(Generic[_K, _V]):
     """Remembers answers of late, in two generations.
 
     When the young generation is full it becomes the old one, and the old one is forgotten. An old answer
@@ -27,21 +27,21 @@ class Recent(Generic[K, V]):
 
     def __init__(self, entries: int) -> None:
         self._entries = entries
-        self.young: dict[K, V] = {}
-        self._old: dict[K, V] = {}
+        self.young: dict[_K, _V] = {}
+        self._old: dict[_K, _V] = {}
 
     def __len__(self) -> int:
         """How many answers are remembered; those in both generations count twice."""
         return len(self.young) + len(self._old)
 
-    def renewed(self, key: K) -> V | None:
+    def renewed(self, key: _K) -> _V | None:
         """An answer of the old generation, which becomes young again; None if it has none."""
         value = self._old.get(key)
         if value is not None:
             self.put(key, value)
         return value
 
-    def put(self, key: K, value: V) -> None:
+    def put(self, key: _K, value: _V) -> None:
         """Remember an answer, which is not None."""
         young = self.young
         if len(young) >= self._entries:
