@@ -130,6 +130,7 @@ def test_what_no_linear_engine_does_or_python_cannot_read_is_refused(expression:
         parse_pattern(expression)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_a_pattern_or_a_grammar_error(text: str) -> None:
     try:
@@ -269,6 +270,7 @@ def members(one: CharSet) -> set[int]:
     return {code for low, high in one for code in range(low, min(high, 400) + 1)}
 
 
+@settings(deadline=None)
 @given(SETS, SETS)
 def test_sets_of_ranges_are_sets(one: CharSet, other: CharSet) -> None:
     assert members(union((one, other))) == members(one) | members(other)
@@ -277,6 +279,7 @@ def test_sets_of_ranges_are_sets(one: CharSet, other: CharSet) -> None:
     assert complement(complement(one)) == one
 
 
+@settings(deadline=None)
 @given(SETS)
 def test_a_set_in_lower_case_is_that_of_its_characters(one: CharSet) -> None:
     assert members(lowered(one)) == members(one) | {ord(lower_case(chr(code))) for code in members(one)}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratelimit_middleware.errors import RuleFileError
@@ -78,6 +78,7 @@ SEGMENTS = st.sampled_from(["items", "a", "1", "", ".", "..", "a\n"])
 PATHS = st.lists(SEGMENTS, min_size=1, max_size=6).map(lambda parts: "/" + "/".join(parts))
 
 
+@settings(deadline=None)
 @given(PATHS, st.booleans())
 def test_it_meets_the_same_paths_as_the_template_it_stands_for(path: str, free: bool) -> None:
     limit: Any = "unlimited" if free else {"limit": "5/s", "name": "hit"}
