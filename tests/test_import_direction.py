@@ -35,7 +35,7 @@ LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in room
 FOUNDATIONS = {"errors", "clock", "_types"}
 # Only when rules are loaded or a store is opened: see test_public_names for what must import without.
 THIRD_PARTY = {
-    "rules": {"yaml", "pydantic"},
+    "rules": {"yaml", "pydantic", "re2"},
     "stores": {"lmdb"},
     "asgi_queue": {"anyio"},
     "shielding": {"anyio"},

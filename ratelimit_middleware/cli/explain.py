@@ -121,7 +121,8 @@ def _limits(ruleset: RuleSet, checks: Sequence[Check], verdict: Verdict) -> Iter
 def _why_free(ruleset: RuleSet, view: RequestView) -> str:
     """Which rule lets a request pass uncounted."""
     for rule in ruleset.limits:
-        probe = RuleSet((replace(rule, unlimited=False, limits=(_PROBE,)),))
+        limited = replace(rule, unlimited=False, limits=(_PROBE,), skip_preflight=False)
+        probe = replace(ruleset, limits=(limited,), always=(), default=None)
         if rule.unlimited and Matcher(probe).match(view):
             return f"\nunlimited by {rule.name}"
     return "\nno rule matches"

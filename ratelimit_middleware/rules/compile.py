@@ -10,11 +10,17 @@ from ratelimit_middleware.rules.compile_limits import LimitCompiler
 from ratelimit_middleware.rules.document import Document, Finding, Path
 from ratelimit_middleware.rules.model import Answer, Limit, Route, Rule, RuleSet
 from ratelimit_middleware.rules.names import Names, wire_name
-from ratelimit_middleware.rules.route import parse_route
+from ratelimit_middleware.rules.route import REGEX, parse_route, regexes
 from ratelimit_middleware.rules.schema import FileSpec, RefusalSpec, RuleSpec
 from ratelimit_middleware.rules.words import GrammarError, shown
 
 __all__ = ["Part", "compile_files"]
+
+_MOST_REGEXES = 100
+_TOO_MANY = (
+    f"this is regular expression {_MOST_REGEXES + 1}: each costs every new path a comparison, so a file may"
+    f" have {_MOST_REGEXES}; of paths with `{{name}}` and `/**` there may be thousands"
+)
 
 
 class Part(NamedTuple):
@@ -76,6 +82,7 @@ class _Compiler:
         # Names that somebody chose are kept free for them, whatever stands above.
         self._names = Names(rule.name for rule in specs if rule.name)
         self._rule_names: set[str] = set()
+        self._regexes = 0
         self._buckets: dict[str, tuple[Limit, ...]] = {}
 
     def rule(self, part: Part, path: Path, spec: RuleSpec) -> Rule | None:
@@ -93,7 +100,16 @@ class _Compiler:
         limits = self._limits(part, path, spec, name, chosen)
         if spec.mode == "none":
             return None
-        return Rule(name, routes, limits, spec.unlimited, self._own_answer(spec), tuple(spec.hosts))
+        return Rule(
+            name,
+            routes,
+            limits,
+            spec.unlimited,
+            self._own_answer(spec),
+            tuple(spec.hosts),
+            spec.case_sensitive,
+            spec.preflight == "skip" if spec.preflight else None,
+        )
 
     def _limits(self, part: Part, path: Path, spec: RuleSpec, name: str, chosen: str) -> tuple[Limit, ...]:
         base = chosen or wire_name(name)
@@ -102,7 +118,7 @@ class _Compiler:
             spec,
             lambda below, message: part.refuse((*path, *below), message),
             self._file.timezone,
-            not self._file.case_sensitive,
+            self._any_case(spec),
         )
         limits = compiler.limits(
             f"bucket:{spec.bucket}" if spec.bucket else name,
@@ -121,8 +137,8 @@ class _Compiler:
     def _routes(self, part: Part, path: Path, spec: RuleSpec) -> tuple[Route, ...]:
         """The routes of a rule, each once."""
         if path[0] != "limits":
-            for key in ("routes", "methods", "hosts"):
-                if getattr(spec, key):
+            for key in ("routes", "methods", "hosts", "case_sensitive"):
+                if key in spec.model_fields_set:
                     part.refuse((*path, key), f"`{key}` is for rules of `limits`", at_key=True)
             return ()
         texts = [str(path[1])] if _is_route(path) else []
@@ -138,7 +154,24 @@ class _Compiler:
             elif spec.methods:
                 route = parse_route(f"{','.join(spec.methods)} {route.pattern}")
             routes[route.pattern] = route
+        self._check_regexes(part, path, spec, list(routes.values()))
         return tuple(routes.values())
+
+    def _check_regexes(self, part: Part, path: Path, spec: RuleSpec, routes: Sequence[Route]) -> None:
+        """Refuse regular expressions that are too many, or that work in one spelling only."""
+        for route in routes:
+            if not route.path.startswith(REGEX):
+                continue
+            self._regexes += 1
+            if self._regexes == _MOST_REGEXES + 1:
+                part.refuse(path, _TOO_MANY, at_key=True)
+            try:
+                regexes(route.path, any_case=self._any_case(spec))
+            except GrammarError as error:
+                part.refuse(path, f"with `case_sensitive: false` {error}", at_key=True)
+
+    def _any_case(self, spec: RuleSpec) -> bool:
+        return not (self._file.case_sensitive if spec.case_sensitive is None else spec.case_sensitive)
 
     def _own_name(self, part: Part, path: Path) -> str:
         """What a rule without name and route is called: `default`, or `always-1`, … over all files."""
@@ -174,7 +207,7 @@ def _merged(common: Answer, spec: RefusalSpec) -> Answer:
 
 
 def _is_route(path: Path) -> bool:
-    return path[0] == "limits" and "/" in str(path[1])
+    return path[0] == "limits" and any(mark in str(path[1]) for mark in ("/", REGEX))
 
 
 def _no_route(text: str) -> str:

@@ -1,19 +1,15 @@
-"""Which limits count for a request.
-
-The index is a trie over the segments of the templates: looking a path up costs its own length, however
-many rules there are.
-"""
+"""Which limits count for a request."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.rules.hosts import matches
+from ratelimit_middleware.rules.index import Index
 from ratelimit_middleware.rules.model import Limit, Route, Rule, RuleSet
-from ratelimit_middleware.rules.route import REST, fold, segments
+from ratelimit_middleware.rules.recent import Recent
 
 __all__ = ["Counted", "Matcher"]
 
@@ -21,18 +17,10 @@ Counted: TypeAlias = tuple[tuple[Limit, str], ...]
 """The limits that count, in order, each with the pattern of the route that matched (empty for `always`
 and `default`)."""
 
-_CACHE_ENTRIES = 4096
+_CACHE_ENTRIES = 2048  # in each of two generations
 _CACHE_TEXT = 512
-_PARAMETER = re.compile(r"\{[^{}:]+(?::(?P<converter>\w+))?\}")
-# The union of what Starlette and Werkzeug accept, so that no converted segment slips past its rule.
-_FLOAT = re.compile(r"\d+(\.\d+)?")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
-_TESTS: dict[str, Callable[[str], object]] = {
-    "str": bool,
-    "int": str.isdecimal,
-    "float": _FLOAT.fullmatch,
-    "uuid": _UUID.fullmatch,
-}
+_PREFLIGHT = "preflight"
+"""In the place of a request's kind, where some rule passes preflights over."""
 
 
 class _Entry(NamedTuple):
@@ -41,79 +29,36 @@ class _Entry(NamedTuple):
     order: int
     rule: Rule
     route: Route
-
-
-class _Node:
-    """What may follow at one place of a path."""
-
-    __slots__ = ("ends", "literals", "parameters", "rests")
-
-    def __init__(self) -> None:
-        self.literals: dict[str, _Node] = {}
-        self.parameters: dict[str, _Node] = {}
-        self.ends: list[_Entry] = []
-        self.rests: list[_Entry] = []
-
-    def add(self, entry: _Entry, path: str) -> None:
-        """Put a route under a spelling of its template."""
-        node = self
-        for segment in segments(path):
-            found = _PARAMETER.fullmatch(segment)
-            converter = (found["converter"] or "str") if found else None
-            if segment == REST or converter == "path":
-                node.rests.append(entry)
-                return
-            if converter is None:
-                node = node.literals.setdefault(segment, _Node())
-            else:
-                node = node.parameters.setdefault(converter, _Node())
-        node.ends.append(entry)
-
-    def after(self, segment: str) -> Iterable[_Node]:
-        """The places where `segment` leads."""
-        if segment in self.literals:
-            yield self.literals[segment]
-        for converter, node in self.parameters.items():
-            if _TESTS[converter](segment):
-                yield node
-
-    def find(self, path: str) -> list[_Entry]:
-        """All routes whose template fits `path` as it is spelled."""
-        found = list(self.rests)
-        nodes = [self]
-        for segment in segments(path):
-            nodes = [after for node in nodes for after in node.after(segment)]
-            if not nodes:
-                return found
-            for node in nodes:
-                found += node.rests
-        for node in nodes:
-            found += node.ends
-        return found
+    skips_preflight: bool
 
 
 class Matcher:
     """A rule set, ready to be asked.
 
-    May be used from several threads: the cache is the only thing that changes, by single steps of a dict.
+    May be used from several threads: the cache is the only thing that changes, and needs no lock.
+
+    Raises:
+        GrammarError: a route that was built by hand is a regular expression that cannot be used.
     """
 
-    __slots__ = ("_always", "_by_host", "_cache", "_fold", "_root", "_skip_preflight", "default")
+    __slots__ = ("_always", "_by_host", "_cache", "_defaults", "_indexes", "_skips_preflights", "default")
 
     def __init__(self, ruleset: RuleSet) -> None:
-        self._fold = fold if ruleset.case_sensitive else _fold_case
-        self._root = _Node()
-        for order, rule in enumerate(ruleset.limits):
-            for route in rule.routes:
-                for path in {route.path, self._fold(route.path)}:
-                    self._root.add(_Entry(order, rule, route), path)
-        self._always: Counted = tuple((limit, "") for rule in ruleset.always for limit in rule.limits)
-        self.default: Counted = (
-            tuple((limit, "") for limit in ruleset.default.limits) if ruleset.default else ()
+        self._indexes = _indexes(ruleset)
+        self.default = _limits([ruleset.default] if ruleset.default else [])
+        # By whether the request is a preflight.
+        self._always = (
+            _limits(ruleset.always),
+            _limits(rule for rule in ruleset.always if not rule.skip_preflight),
         )
+        skipped = bool(ruleset.default and _skips_preflight(ruleset, ruleset.default))
+        self._defaults = (self.default, () if skipped else self.default)
         self._by_host = any(rule.hosts for rule in ruleset.limits)
-        self._skip_preflight = ruleset.skip_preflight
-        self._cache: dict[tuple[str, str, str, str], Counted] = {}
+        self._skips_preflights = any(
+            rule.skip_preflight or (rule.skip_preflight is None and ruleset.skip_preflight)
+            for rule in ruleset.rules
+        )
+        self._cache: Recent[tuple[str, str, str, str], Counted] = Recent(_CACHE_ENTRIES)
 
     def match(self, view: RequestView) -> Counted:
         """Every limit that counts for the request, in the order `always`, `limits`, `default`.
@@ -122,41 +67,71 @@ class Matcher:
         either counts, once; `unlimited` only if both are. `default` counts unless the request is
         unlimited or a limit of `limits` that is not a shadow counts.
         """
-        key = (view.kind, view.method, view.path, view.host if self._by_host else "")
-        if key[1] == "OPTIONS" and self._skip_preflight and _is_preflight(view):
-            return self._always
-        counted = self._cache.get(key)
+        kind: str = view.kind
+        method = view.method
+        if method == "OPTIONS" and self._skips_preflights and _is_preflight(view):
+            kind = _PREFLIGHT
+        key = (kind, method, view.path, view.host if self._by_host else "")
+        counted = self._cache.young.get(key)
         if counted is None:
-            counted = self._always + self._routed(*key)
-            if len(key[1]) + len(key[2]) + len(key[3]) <= _CACHE_TEXT:
-                if len(self._cache) >= _CACHE_ENTRIES:  # random paths must not grow it without end
-                    self._cache.clear()
-                self._cache[key] = counted
+            counted = self._cache.renewed(key)
+        if counted is None:
+            counted = self._always[kind == _PREFLIGHT] + self._routed(*key)
+            if len(method) + len(key[2]) + len(key[3]) <= _CACHE_TEXT:
+                self._cache.put(key, counted)
         return counted
 
     def _routed(self, kind: str, method: str, path: str, host: str) -> Counted:
+        as_seen: dict[int, _Entry] = {}
+        folded: dict[int, _Entry] = {}
         wanted = _methods(kind, method)
-        as_seen = self._entries(path, wanted, host)
-        plain = self._fold(path)
-        folded = as_seen if plain == path else self._entries(plain, wanted, host)
+        for index in self._indexes:
+            spelled, plain = index.find(path)
+            _choose(spelled, wanted, host, as_seen)
+            _choose(plain, wanted, host, folded)
         if _has_unlimited(as_seen) and _has_unlimited(folded):
             return ()
         entries = {**folded, **as_seen}
+        is_preflight = kind == _PREFLIGHT
         counted = _once(
             (limit, entries[order].route.pattern)
             for order in sorted(entries)
+            if not (is_preflight and entries[order].skips_preflight)
             for limit in entries[order].rule.limits
         )
-        return counted if any(limit.covers for limit, _ in counted) else counted + self.default
+        enforced = any(limit.covers for limit, _ in counted)
+        return counted if enforced else counted + self._defaults[is_preflight]
 
-    def _entries(self, path: str, wanted: frozenset[str], host: str) -> dict[int, _Entry]:
-        """The routes that fit, by their rule's place in the file; a rule with several counts once."""
-        return {
-            entry.order: entry
-            for entry in self._root.find(path)
-            if (entry.route.methods is None or entry.route.methods & wanted)
-            and matches(entry.rule.hosts, host)
-        }
+
+def _indexes(ruleset: RuleSet) -> list[Index[_Entry]]:
+    """The routes of the rules: those whose case counts, and the others."""
+    indexes: dict[bool, Index[_Entry]] = {}
+    for order, rule in enumerate(ruleset.limits):
+        case_sensitive = ruleset.case_sensitive if rule.case_sensitive is None else rule.case_sensitive
+        index = indexes.setdefault(case_sensitive, Index(any_case=not case_sensitive))
+        for route in rule.routes:
+            index.add(route.path, _Entry(order, rule, route, _skips_preflight(ruleset, rule)))
+    return list(indexes.values())
+
+
+def _skips_preflight(ruleset: RuleSet, rule: Rule) -> bool:
+    return ruleset.skip_preflight if rule.skip_preflight is None else rule.skip_preflight
+
+
+def _limits(rules: Iterable[Rule]) -> Counted:
+    """The limits of rules without routes."""
+    return tuple((limit, "") for rule in rules for limit in rule.limits)
+
+
+def _choose(entries: Sequence[_Entry], wanted: frozenset[str], host: str, chosen: dict[int, _Entry]) -> None:
+    """Add the entries that are for the request's method and host, by their rule's place in the file.
+
+    So a rule with several routes counts once.
+    """
+    for entry in entries:
+        methods = entry.route.methods
+        if (methods is None or methods & wanted) and matches(entry.rule.hosts, host):
+            chosen[entry.order] = entry
 
 
 def _once(counted: Iterable[tuple[Limit, str]]) -> Counted:
@@ -165,10 +140,6 @@ def _once(counted: Iterable[tuple[Limit, str]]) -> Counted:
     for limit, route in counted:
         first.setdefault(limit.rule_id, (limit, route))
     return tuple(first.values())
-
-
-def _fold_case(path: str) -> str:
-    return fold(path).lower()
 
 
 def _is_preflight(view: RequestView) -> bool:

@@ -125,7 +125,8 @@ class Route:
     Attributes:
         pattern: the canonical spelling, `GET,POST /items/{id}`; also the value of the key part `route`.
         methods: upper-case methods, `WS` for WebSocket handshakes; None = all of them and handshakes.
-        path: the path template in canonical spelling: `{id}`, `{id:int}`, `{rest:path}`, a final `/**`.
+        path: the path template in canonical spelling: `{id}`, `{id:int}`, `{rest:path}`, a final `/**`; or
+            `~` and a regular expression for the whole path.
     """
 
     pattern: str
@@ -144,6 +145,9 @@ class Rule:
         unlimited: the routes are taken out of `limits` and `default`.
         hosts: the hosts it is about, in lower case, `*.` for all below; empty = all.
         answer: what a client hears that a limit of this rule refuses; None = the rule set's.
+        case_sensitive: whether its routes tell `/Items` from `/items`; None = as the rule set says.
+        skip_preflight: whether it passes CORS preflights over; None = as the rule set says, and a rule of
+            `always` counts them.
     """
 
     name: str
@@ -152,6 +156,8 @@ class Rule:
     unlimited: bool = False
     answer: Answer | None = None
     hosts: tuple[str, ...] = ()
+    case_sensitive: bool | None = None
+    skip_preflight: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +174,8 @@ class RuleSet:
         expose_cors: whether scripts of other origins may read these fields.
         answer: what a refused client hears, unless the rule that refuses has its own.
         source: where the rules come from, for messages.
-        case_sensitive: whether `/Items` is another path than `/items`.
-        skip_preflight: CORS preflights count under `always` only.
+        case_sensitive: whether `/Items` is another path than `/items`, for rules that do not say.
+        skip_preflight: CORS preflights count under `always` only, and under rules that say so.
 
     Raises:
         RuleFileError: two rules or policies have one name, or limits of one id have other numbers.

@@ -1,4 +1,4 @@
-"""Routes of the rule file: `GET,POST /items/{id}`, and the two spellings of a path.
+"""Routes of the rule file: `GET,POST /items/{id}`, `GET ~/items/[0-9]+`, and the two spellings of a path.
 
 Flask's `<int:id>` is read as `{id:int}`. Templates and request paths are folded by the same function,
 so no spelling of a path that an app may answer escapes its rule.
@@ -10,10 +10,27 @@ import re
 
 from ratelimit_middleware.identity import REGISTERED_METHODS
 from ratelimit_middleware.request import fold
+from ratelimit_middleware.rules.char_sets import lower_case, overlap
+from ratelimit_middleware.rules.engines import Fits, compiled
+from ratelimit_middleware.rules.linear import first
 from ratelimit_middleware.rules.model import Route
+from ratelimit_middleware.rules.pattern import in_lower_case, parse_pattern
 from ratelimit_middleware.rules.words import GrammarError, not_yet, shown, unknown
 
-__all__ = ["CONVERTERS", "REST", "fold", "parse_route", "read_method", "segments"]
+__all__ = [
+    "CONVERTERS",
+    "REGEX",
+    "REST",
+    "fold",
+    "fold_case",
+    "parse_route",
+    "read_method",
+    "regexes",
+    "segments",
+]
+
+REGEX = "~"
+"""The mark in front of a path that is a regular expression."""
 
 REST = "**"
 """The last segment of a template that takes the rest of the path, none included."""
@@ -25,6 +42,7 @@ _FLASK_NAMES = {"string": "str", "default": "str"}
 _METHODS = REGISTERED_METHODS | {"WS"}
 _COMMON_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "WS")
 _MAX_ROUTE = 500
+_SLASH = ((ord("/"), ord("/")),)
 
 _METHODS_AND_PATH = re.compile(r"(?P<methods>[^/~\s,]*(?:\s*,(?:\s*[^/~\s,]+)?)*)\s+(?P<path>\S.*)")
 _BRACES = re.compile(r"\{(?P<name>[^{}<>:]*)(?::(?P<converter>[^{}<>]*))?\}")
@@ -32,22 +50,21 @@ _ANGLES = re.compile(r"<(?:(?P<converter>[^{}<>]*):)?(?P<name>[^{}<>:]*)>")
 
 
 def parse_route(text: str) -> Route:
-    """Read `[METHOD[,METHOD]] /path/{template}`.
+    """Read `[METHOD[,METHOD]] /path/{template}`, or the same with `~` and a regular expression.
 
     Raises:
-        GrammarError: the text is not a route, or one that is not supported yet.
+        GrammarError: the text is not a route, or one that is not supported.
     """
     text = text.strip()
     if len(text) > _MAX_ROUTE:
         raise GrammarError(f"a route of {len(text)} characters is too long: {_MAX_ROUTE} are allowed")
     methods, path = _split(text)
-    if path.startswith("~"):
-        raise GrammarError(
-            not_yet(f"the regular expression {shown(path)}", "write a path with `{name}` parts")
-        )
-    if not path.startswith("/"):
+    if path.startswith(REGEX):
+        template = _regex(path)
+    elif path.startswith("/"):
+        template = _template(path)
+    else:
         raise GrammarError(f"the path {shown(path)} must begin with `/`: a route is `/items` or `GET /items`")
-    template = _template(path)
     named = ",".join(sorted(methods)) + " " if methods else ""
     return Route(named + template, methods, template)
 
@@ -74,9 +91,46 @@ def read_method(word: str) -> str:
     raise GrammarError(unknown("method", word, _COMMON_METHODS))
 
 
-def _template(path: str) -> str:
+def _regex(path: str) -> str:
+    """The path as it is, once it is known to fit some path."""
+    _check_decoded(path)
+    text = path.removeprefix(REGEX)
+    regexes(path, any_case=False)
+    if not overlap(first(parse_pattern(text)), _SLASH):
+        anywhere = f"{REGEX}.*{text.removeprefix('^')}"
+        raise GrammarError(
+            f"the regular expression {shown(text)} fits no path: it is compared with the whole path, which"
+            f" begins with `/`; write {shown(anywhere)} for any path that ends so"
+        )
+    return path
+
+
+def regexes(path: str, *, any_case: bool) -> list[Fits]:
+    """What compares with a regular expression after `~`: one comparison must succeed.
+
+    Args:
+        path: of a route.
+        any_case: whether the lower-case spelling of a text is compared, too.
+
+    Raises:
+        GrammarError: the expression cannot be read, or no engine does it in linear time.
+    """
+    text = path.removeprefix(REGEX)
+    try:
+        pattern = parse_pattern(text)
+        spellings = {pattern, in_lower_case(pattern)} if any_case else {pattern}
+        return [compiled(one) for one in spellings]
+    except GrammarError as error:
+        raise GrammarError(f"the regular expression {shown(text)} cannot be used: {error}") from None
+
+
+def _check_decoded(path: str) -> None:
     if re.search("%[0-9A-Fa-f]{2}", path):
         raise GrammarError(f"the path {shown(path)} is percent-encoded: write the characters themselves")
+
+
+def _template(path: str) -> str:
+    _check_decoded(path)
     if re.search("[?#]", path):
         raise GrammarError(f"the path {shown(path)} has a query or fragment: a route ends before `?` and `#`")
     parts = [_segment(part) for part in path[1:].split("/")]
@@ -121,3 +175,8 @@ def _parameter(text: str, name: str, converter: str) -> str:
 def segments(path: str) -> list[str]:
     """The segments of a path; none for `/`."""
     return [] if path == "/" else path.removeprefix("/").split("/")
+
+
+def fold_case(path: str) -> str:
+    """The plain spelling in lower case."""
+    return lower_case(fold(path))

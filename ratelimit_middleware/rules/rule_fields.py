@@ -67,7 +67,7 @@ def read_place(value: Any) -> str:
 
 
 def read_preflight(value: Any) -> str:
-    """Whether CORS preflights count under more than `always`."""
+    """Whether CORS preflights count."""
     return choose("value of `preflight`", value, ("skip", "count"))
 
 

@@ -91,6 +91,11 @@ _Route: TypeAlias = Annotated[str, plain(read_route, ROUTE)]
 _Place: TypeAlias = Annotated[str, plain(read_place, PLACE)]
 _Override: TypeAlias = Annotated[str, plain(read_override, text(".+", "A value of the key; globs allowed."))]
 _Mode: TypeAlias = Literal["enforce", "shadow", "none"]
+_CaseSensitive: TypeAlias = Annotated[bool, plain(read_flag("case_sensitive"), FLAG)]
+_Preflight: TypeAlias = Annotated[
+    Literal["skip", "count"],
+    plain(read_preflight, choice(("skip", "count"), "Whether CORS preflights count.")),
+]
 _Missing: TypeAlias = Literal["ip", "skip", "deny"]
 
 
@@ -144,6 +149,8 @@ class RuleSpec(Spec):
         default_factory=list
     )
     bucket: _Name | None = None
+    case_sensitive: _CaseSensitive | None = None
+    preflight: _Preflight | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> RuleSpec:
@@ -175,7 +182,7 @@ class RuleSpec(Spec):
         return self
 
     def _stands_alone(self) -> None:
-        where = {"limit", "name", "routes", "methods", "hosts"}
+        where = {"limit", "name", "routes", "methods", "hosts", "case_sensitive"}
         idle = sorted(self.model_fields_set - where)
         if self.placed_limits:
             raise GrammarError("`unlimited` stands alone: it cannot be one of several limits", "limit")
@@ -262,11 +269,8 @@ class FileSpec(Spec):
     always: Annotated[dict[int, _Rule], _Numbered()] = Field(default_factory=dict)
     response: ResponseSpec = ResponseSpec()
     timezone: Timezone | None = None
-    case_sensitive: Annotated[bool, plain(read_flag("case_sensitive"), FLAG)] = True
-    preflight: Annotated[
-        Literal["skip", "count"],
-        plain(read_preflight, choice(("skip", "count"), "Whether CORS preflights count under `limits`.")),
-    ] = "skip"
+    case_sensitive: _CaseSensitive = True
+    preflight: _Preflight = "skip"
     unmatched_routes: Annotated[
         Literal["limit"],
         plain(read_unmatched_routes, choice(("limit",), "Whether requests that end in 404 count.")),

@@ -115,13 +115,13 @@ _AT_ONCE = text(rf"{_NUMBER}(?:\s+{_PER}\s+{_KEY})?", "Requests in progress.", "
 PERIOD = text(rf"(?:{_NUMBER})?\s*{_UNIT}", "The period of the limit.", "hour", "15m", "month")
 NAME = text("[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "Goes on the wire; unique in the file.", "login")
 ROUTE = text(
-    r"(?:[A-Z-]+(?:\s*,\s*[A-Z-]+)*\s+)?/.*",
-    "`[METHOD[,METHOD]] /path`, as your framework writes it.",
+    r"(?:[A-Z-]+(?:\s*,\s*[A-Z-]+)*\s+)?[/~].*",
+    "`[METHOD[,METHOD]] /path`, as your framework writes it, or `~` and a regular expression.",
     "/api/**",
     "GET /items/{id}",
 )
 PLACE = text(
-    r"(?:[A-Z-]+(?:\s*,\s*[A-Z-]+)*\s+)?/.*|[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
+    r"(?:[A-Z-]+(?:\s*,\s*[A-Z-]+)*\s+)?[/~].*|[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
     "A route, or the name of a rule that has `routes`.",
     "/api/**",
     "GET /items/{id}",

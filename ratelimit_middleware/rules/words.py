@@ -24,8 +24,8 @@ STORE_KEYS_NOT_YET = frozenset({
     "deny_cache", "expected_workers", "max_keys", "on_error", "prefix", "timeout",
 })
 RULE_KEYS_NOT_YET = frozenset({
-    "adaptive", "case_sensitive", "chain", "charge", "enforce", "exempt", "messages",
-    "metrics", "on_excess", "penalty", "preflight", "relate", "since", "tiers",
+    "adaptive", "chain", "charge", "enforce", "exempt", "messages",
+    "metrics", "on_excess", "penalty", "relate", "since", "tiers",
 })
 LIMIT_KEYS_NOT_YET = frozenset({"delay"})
 # fmt: on

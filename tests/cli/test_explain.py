@@ -108,6 +108,17 @@ def test_a_path_is_read_as_a_server_reads_it(file: str, path: str) -> None:
     assert "rule    GET /items/{id}" in explained(file, "GET", path)
 
 
+@pytest.mark.parametrize("top", ["case_sensitive: false", ""])
+def test_an_unlimited_route_is_named_in_whatever_case_it_holds(tmp_path: Path, top: str) -> None:
+    own = "" if top else ", case_sensitive: false"
+    path = tmp_path / "rules.yaml"
+    path.write_text(f"{top}\nlimits:\n  /Health: {{limit: unlimited{own}}}\n")
+
+    assert "unlimited by /Health" in explained(str(path), "GET", "/health")
+    preflight = (("origin", "https://a.example"), ("access-control-request-method", "GET"))
+    assert "unlimited by /Health" in explained(str(path), "OPTIONS", "/health", headers=preflight)
+
+
 def test_asking_twice_gives_the_same_text(file: str) -> None:
     assert explained(file, "POST", "/login", repeat=9) == explained(file, "POST", "/login", repeat=9)
 

@@ -27,7 +27,7 @@ WORDS = st.sampled_from([
     "shadow", "draft-11", "legacy", "memory://", "ip", "header:x", "ip+route", "30s", "0s", "${A}",
     "${B:-5/s}", "12:30", "010", "-1", ".nan", "/x", "/x/{id}", "GET,/x", "~x",
     "month", "15m", "100/month", "gcra", "fixed_window", "token_bucket", "Europe/Berlin", "skip", "deny",
-    "user", "cookie:a+path", "a.example", "*.example", "POST", "a-*",
+    "user", "cookie:a+path", "a.example", "*.example", "POST", "a-*", "~/(a|b)+", "count",
     "draft-7", "refused", "python:json:dumps", "python:json:x", "python:x",
 ])
 # fmt: on
@@ -40,7 +40,9 @@ SCALARS = (
     | st.none()
     | st.binary(max_size=3)
 )
-ROUTES = st.sampled_from(["/x", "GET /x/{id}", "POST,PUT /a/**", "/x/", "/<int:id>"]) | st.text(max_size=15)
+ROUTES = st.sampled_from(
+    ["/x", "GET /x/{id}", "POST,PUT /a/**", "/x/", "/<int:id>", "~/v[0-9]+/.*"]
+) | st.text(max_size=15)
 VALUES = st.recursive(
     SCALARS,
     lambda inner: (
@@ -64,6 +66,8 @@ RULES = st.fixed_dictionaries(
         "timezone": WORDS | VALUES,
         "missing": WORDS | VALUES,
         "bucket": WORDS | VALUES,
+        "case_sensitive": st.booleans() | VALUES,
+        "preflight": WORDS | VALUES,
         "cost": st.integers(-1, 9) | st.fixed_dictionaries({"method": VALUES}) | VALUES,
         "hosts": st.lists(WORDS, max_size=2) | VALUES,
         "methods": st.lists(WORDS, max_size=2) | VALUES,

@@ -211,14 +211,30 @@ def test_an_empty_rule_set_counts_nothing() -> None:
 
 
 def test_random_paths_do_not_grow_the_cache_without_end() -> None:
-    rules = matcher({"/{x}": "5/s"})
-    for number in range(10_000):
-        rules.match(View(f"/{number}"))
+    rules = matcher({"/{x}/**": "5/s"})
+    for number in range(100_000):
+        rules.match(View(f"/{number}/{'x' * (number % 600)}", method=f"M{number % 7}"))
     assert len(rules._cache) <= 4096
+    assert cached_text(rules) <= 4096 * 512
     before = len(rules._cache)
     assert counted(rules, "/" + "x" * 600) == ["x"]
     assert counted(rules, "/x", "M" * 600) == ["x"]
     assert len(rules._cache) == before
+
+
+def cached_text(rules: Matcher) -> int:
+    """Characters of paths, methods and hosts that the cache holds."""
+    keys = [*rules._cache.young, *rules._cache._old]
+    return sum(len(text) for _, *texts in keys for text in texts)
+
+
+def test_a_path_that_is_asked_for_often_outlives_a_flood_of_others() -> None:
+    rules = matcher({"/{x}": "5/s"})
+    known = rules.match(View("/a"))
+    for number in range(20_000):
+        rules.match(View(f"/{number}"))
+        if number % 1000 == 0:
+            assert rules.match(View("/a")) is known
 
 
 def test_an_answer_is_the_same_from_the_cache() -> None:
@@ -295,9 +311,10 @@ def test_an_unlimited_route_of_one_host_is_limited_on_the_others() -> None:
 
 def test_random_hosts_do_not_grow_the_cache_without_end() -> None:
     rules = matcher({"/x": {"limit": "5/s", "hosts": "a.example"}}, default="2/s")
-    for number in range(10_000):
-        at(rules, f"{number}.example")
+    for number in range(100_000):
+        at(rules, f"{number}.{'x' * (number % 600)}.example")
     assert len(rules._cache) <= 4096
+    assert cached_text(rules) <= 4096 * 512
 
 
 def test_hosts_are_not_looked_at_where_no_rule_names_one() -> None:
@@ -371,7 +388,78 @@ def test_preflights_count_as_any_request_if_the_file_says_so() -> None:
     assert names_of(matcher({"/x": "5/s"}, preflight="skip"), preflight()) == []
 
 
+def test_a_rule_may_count_preflights_where_the_file_skips_them() -> None:
+    rules = matcher({"/x": {"limit": "5/s", "preflight": "count"}, "/**": "9/s"}, default="2/s")
+    assert names_of(rules, preflight()) == ["x"]
+
+
+def test_a_rule_may_skip_preflights_where_the_file_counts_them() -> None:
+    skipping = {"limit": "5/s", "preflight": "skip"}
+    rules = matcher({"/x": skipping, "/**": "9/s"}, default="2/s", preflight="count")
+    assert names_of(rules, preflight()) == ["root"]
+    assert names_of(matcher({"/x": skipping}, default="2/s", preflight="count"), preflight()) == ["default"]
+
+
+def test_default_and_always_may_have_their_own_word_on_preflights() -> None:
+    counting, skipping = ({"limit": "2/s", "preflight": word} for word in ("count", "skip"))
+    assert names_of(matcher({"/x": "5/s"}, default=counting), preflight()) == ["default"]
+    assert names_of(matcher({}, default=skipping, preflight="count"), preflight()) == []
+    assert names_of(matcher({}, always=skipping), preflight()) == []
+    assert names_of(matcher({}, always=[counting, "9/s"], preflight="skip"), preflight()) == [
+        "always-1",
+        "always-2",
+    ]
+
+
+def test_the_word_of_a_rule_is_for_preflights_only() -> None:
+    rules = matcher({"/x": {"limit": "5/s", "preflight": "skip"}}, preflight="count")
+    assert names_of(rules, preflight(host="x")) == ["x"]
+    assert names_of(rules, preflight()) == []
+    assert names_of(rules, preflight(host="x")) == ["x"]
+
+
+def test_an_unlimited_route_is_so_for_preflights_that_other_rules_count() -> None:
+    rules = matcher({"/x": "unlimited", "/**": {"limit": "9/s", "preflight": "count"}})
+    assert names_of(rules, preflight()) == []
+
+
 # Case
+
+
+def test_a_rule_may_hold_in_any_case_where_the_others_do_not() -> None:
+    rules = matcher({"/Items": {"limit": "5/s", "case_sensitive": False}, "/Other": "5/s"}, default="2/s")
+    assert counted(rules, "/ITEMS/") == counted(rules, "/Items") == ["items"]
+    assert counted(rules, "/OTHER") == ["default"]
+    assert counted(rules, "/Other") == ["other"]
+
+
+def test_a_rule_may_tell_case_apart_where_the_others_do_not() -> None:
+    rules = matcher(
+        {"/Items": {"limit": "5/s", "case_sensitive": True}, "/Other": "5/s"},
+        default="2/s",
+        case_sensitive=False,
+    )
+    assert counted(rules, "/items") == ["default"]
+    assert counted(rules, "/OTHER") == ["other"]
+
+
+def test_rules_of_both_kinds_count_together_in_the_order_of_the_file() -> None:
+    loose = {"limit": "5/s", "case_sensitive": False}
+    rules = matcher({"/a/{x}": loose, "/a/**": "9/s", "/A/1": {**loose, "name": "third"}})
+    assert counted(rules, "/a/1") == ["a-x", "a", "third"]
+    assert counted(rules, "/A/1") == ["a-x", "third"]
+
+
+def test_unlimited_in_any_case_needs_the_spelling_of_the_file_or_lower_case() -> None:
+    rules = matcher({"/Health": {"limit": "unlimited", "case_sensitive": False}}, default="2/s")
+    assert counted(rules, "/Health") == counted(rules, "/health") == []
+    assert counted(rules, "/HEALTH") == ["default"]
+
+
+def test_the_key_part_path_follows_the_case_of_its_rule() -> None:
+    rule = {"limit": "5/s per ip+path", "case_sensitive": False}
+    ((limit, route),) = matcher({"/a": rule}).match(View("/A"))
+    assert limit.build_key(View("/A"), route) == limit.build_key(View("/a"), route)
 
 
 def test_by_default_case_tells_paths_apart() -> None:
