@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from datetime import date
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.decision import Policy, Verdict
@@ -16,6 +17,7 @@ __all__ = [
     "Answer",
     "HeaderStyle",
     "HeadersOn",
+    "Ignored",
     "KeyKind",
     "KeyPart",
     "Limit",
@@ -122,6 +124,8 @@ class Rule:
         unlimited: the routes are taken out of `limits` and `default`.
         hosts: the hosts it is about, in lower case, `*.` for all below; empty = all.
         answer: what a client hears that a limit of this rule refuses; None = the rule set's.
+        since: the day on which a shadow rule began to watch, if the file says so.
+        place: where it stands, for messages; empty when it was built in Python.
     """
 
     name: str
@@ -130,6 +134,20 @@ class Rule:
     unlimited: bool = False
     answer: Answer | None = None
     hosts: tuple[str, ...] = ()
+    since: date | None = None
+    place: str = field(default="", compare=False)
+
+
+class Ignored(NamedTuple):
+    """A warning that the author of the rules does not want to hear.
+
+    Attributes:
+        code: the warning's, such as `RL101`.
+        rule: name of the rule that it is about; empty = any.
+    """
+
+    code: str
+    rule: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +166,7 @@ class RuleSet:
         source: where the rules come from, for messages.
         case_sensitive: whether `/Items` is another path than `/items`.
         skip_preflight: CORS preflights count under `always` only.
+        ignored: warnings that are not given.
 
     Raises:
         RuleFileError: two rules or policies have one name, or limits of one id have other numbers.
@@ -164,6 +183,7 @@ class RuleSet:
     source: str = field(default="rules", compare=False)
     case_sensitive: bool = True
     skip_preflight: bool = True
+    ignored: tuple[Ignored, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell apart what they name."""

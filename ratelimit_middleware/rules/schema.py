@@ -36,6 +36,7 @@ from ratelimit_middleware.rules.limit_spec import (
     Timezone,
     WarmUp,
 )
+from ratelimit_middleware.rules.lint_spec import LintSpec, Since
 from ratelimit_middleware.rules.model import HeadersOn, HeaderStyle, KeyPart, Responder
 from ratelimit_middleware.rules.rule_fields import (
     read_cost,
@@ -129,6 +130,7 @@ class RuleSpec(Spec):
         default_factory=list
     )
     bucket: _Name | None = None
+    since: Since | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> RuleSpec:
@@ -139,6 +141,10 @@ class RuleSpec(Spec):
             raise GrammarError("`behavior: warm_up` needs its period: add `warm_up: 30s`", "behavior")
         if self.status and self.response and "status" in self.response.model_fields_set:
             raise GrammarError("`status` stands here and in `response`: leave one out", "status")
+        if self.since and self.mode != "shadow":
+            raise GrammarError(
+                "`since` is the day on which a `mode: shadow` rule began: leave it out", "since"
+            )
         if self.unlimited:
             self._stands_alone()
             return self
@@ -256,6 +262,7 @@ class FileSpec(Spec):
     default: _Rule | None = None
     always: Annotated[dict[int, _Rule], _Numbered()] = Field(default_factory=dict)
     response: ResponseSpec = ResponseSpec()
+    lint: LintSpec = LintSpec()
     timezone: Timezone | None = None
     case_sensitive: Annotated[bool, plain(read_flag("case_sensitive"), FLAG)] = True
     preflight: Annotated[

@@ -25,7 +25,7 @@ STORE_KEYS_NOT_YET = frozenset({
 })
 RULE_KEYS_NOT_YET = frozenset({
     "adaptive", "case_sensitive", "chain", "charge", "concurrency", "enforce", "exempt", "messages",
-    "metrics", "on_excess", "penalty", "preflight", "queue", "relate", "since", "tiers",
+    "metrics", "on_excess", "penalty", "preflight", "queue", "relate", "tiers",
 })
 LIMIT_KEYS_NOT_YET = frozenset({"delay", "queue"})
 # fmt: on
