@@ -17,6 +17,7 @@ from ratelimit_middleware.cli.arguments import header, ip_address, method, path,
 from ratelimit_middleware.cli.check import check
 from ratelimit_middleware.cli.explain import Question, explain
 from ratelimit_middleware.clock import SystemClock, utc_date
+from ratelimit_middleware.stores._workers import read_count
 
 __all__ = ["main"]
 
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         text, code = check(
             arguments.files,
             today=utc_date(SystemClock().now_ns()),
-            workers=arguments.workers or _workers_of_environment(),
+            workers=arguments.workers or read_count(os.environ.get("WEB_CONCURRENCY", "")),
             strict=arguments.strict,
         )
     else:
@@ -51,12 +52,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         text, code = explain(arguments.file, Question(*asked, arguments.repeat, arguments.user))
     sys.stdout.write(text)
     return code
-
-
-def _workers_of_environment() -> int:
-    """How many workers gunicorn and uvicorn would start here."""
-    text = os.environ.get("WEB_CONCURRENCY", "")
-    return int(text) if text.isdecimal() else 1
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -29,7 +29,14 @@ ONLY_LOADING_KNOWS = (
     *("long_form_needs", "long_form_two", "long_form_warm_up", "month_", "year_", "name_", "not_yet_p"),
     *("overrides_of", "overrides_with", "period_too_long", "responder_", "route_", "status_twice"),
     *("timezone_without", "unknown_converter", "unknown_method", "unlimited_", "warm_up_", "yaml_"),
-    *("cold_factor_too_large", "key_function", "limit_function", "file_without_rules"),
+    *(
+        "cold_factor_too_large",
+        "key_function",
+        "limit_function",
+        "file_without_rules",
+        "lint_unknown_rule",
+        "since_without",
+    ),
 )
 """What takes more than one value to see, or the app, or other files."""
 

@@ -11,7 +11,7 @@ from ratelimit_middleware.rules.grammar import key_text
 from ratelimit_middleware.rules.lint.warning import LintWarning, about
 from ratelimit_middleware.rules.model import RuleSet
 
-__all__ = ["client_written_keys", "memory_under_workers", "old_shadows", "too_wide"]
+__all__ = ["client_written_keys", "memory_under_workers", "old_shadows", "too_wide", "wide_proxies"]
 
 _OLD_DAYS = 90
 _SHORTEST_PREFIX = 8
@@ -33,6 +33,18 @@ def client_written_keys(ruleset: RuleSet) -> Iterator[LintWarning]:
                 " write, and nothing else holds them: add a limit `per ip` beside it, or see to it that your"
                 " proxy sets that part on every request",
             )
+
+
+def wide_proxies(ruleset: RuleSet, trusted: Iterable[IPv4Network | IPv6Network]) -> Iterator[LintWarning]:
+    """RL302: trusted proxies that hold nearly everybody."""
+    for network in too_wide(trusted):
+        yield about(
+            ruleset,
+            None,
+            "RL302",
+            f"`trusted_proxies` holds {network}, so nearly everybody may claim to be another client: name the"
+            " networks of your own proxies",
+        )
 
 
 def too_wide(networks: Iterable[IPv4Network | IPv6Network]) -> list[IPv4Network | IPv6Network]:

@@ -67,8 +67,14 @@ class _Pairs:
         if found is None:
             own = self._cover.wider(rule) if rule.routes else [rule]
             always = [other for other in self._ruleset.always if other is not rule]
-            found = self._wider[rule.name] = [*own, *always]
+            found = self._wider[rule.name] = own if self._keeps_default_off(rule) else [*own, *always]
         return found
+
+    def _keeps_default_off(self, rule: Rule) -> bool:
+        """Whether a rule does more than refuse: without it `default` would count, or be missing."""
+        if rule is self._ruleset.default:
+            return any(other.hosts for other in self._ruleset.limits)
+        return bool(rule.routes and self._ruleset.default)
 
     def _warning(self, code: str, one: tuple[Rule, Limit], other: tuple[Rule, Limit]) -> LintWarning:
         (rule, limit), (other_rule, other_limit) = one, other
@@ -76,7 +82,7 @@ class _Pairs:
         if code == "RL102":
             message = (
                 f"{spoken(limit)} is the same limit as {spoken(other_limit)} {where}, which counts for all of"
-                " these requests too: leave one out, or give both rules one `bucket`"
+                " these requests too: leave this one out"
             )
         else:
             message = (
