@@ -9,12 +9,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import date, datetime, timedelta, timezone
 from typing import Protocol
 
 from ratelimit_middleware.errors import InvalidLimitError
 
-__all__ = ["NS_PER_SECOND", "Clock", "ManualClock", "SystemClock", "WaitingClock", "steady", "to_ns"]
+__all__ = [
+    "NS_PER_SECOND",
+    "Clock",
+    "ManualClock",
+    "SystemClock",
+    "WaitingClock",
+    "steady",
+    "to_ns",
+    "utc_date",
+]
 
 NS_PER_SECOND = 1_000_000_000
 
@@ -34,6 +43,15 @@ def to_ns(duration: float | timedelta, what: str = "duration") -> int:
     if nanoseconds < 0:
         raise InvalidLimitError(what, duration, "a number of seconds (or a timedelta), not negative")
     return nanoseconds
+
+
+def utc_date(now_ns: int) -> date:
+    """The date at a moment, in UTC.
+
+    Raises:
+        OverflowError: the moment lies beyond the calendar.
+    """
+    return (datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=now_ns // 1000)).date()
 
 
 class Clock(Protocol):

@@ -99,3 +99,30 @@ def test_a_store_that_looks_empty_is_used_all_the_same() -> None:
     build_registry({"default": "5/hour"}, store=store).admit(WsgiView({"PATH_INFO": "/"}))
 
     assert len(store) == 1
+
+
+def test_what_lint_finds_is_logged_once_when_the_middleware_is_built(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asgi.RateLimitMiddleware(asgi_app, {"limits": {"/a": ["5/s", "5/s"], "/b/../c": "5/s"}})
+
+    lines = [(record.name, record.levelname, record.getMessage()) for record in caplog.records]
+    assert [(name, level) for name, level, _ in lines] == [("ratelimit_middleware", "WARNING")] * 2
+    assert [message[:20] for _, _, message in lines] == ["limits./a: RL102 `5/", "limits./b/../c: RL20"]
+
+
+def test_no_more_than_20_lines_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    build_registry({"limits": {f"/{number}": ["5/s", "5/s"] for number in range(30)}})
+
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 20
+    assert messages[-1] == "11 more warnings: `ratelimits check` shows all"
+    assert all("RL102" in message for message in messages[:-1])
+
+
+def test_a_lint_that_fails_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: object, **_named: object) -> None:
+        raise LookupError("a bug")
+
+    monkeypatch.setattr("ratelimit_middleware.build.lint", fail)
+    assert build_registry({"default": "5/s"}).ruleset.default

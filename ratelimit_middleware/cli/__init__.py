@@ -1,19 +1,23 @@
 """The command `ratelimits`: is a rule file right, and what does it do with a request?
 
-Exit codes: 0 all is well, 1 a rule file holds mistakes, 2 the command itself is wrong.
+Exit codes: 0 all is well, 1 a rule file holds mistakes (with `--strict` warnings too), 2 the command itself
+is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ratelimit_middleware.cli.arguments import header, ip_address, method, path, times
+from ratelimit_middleware.cli.arguments import header, ip_address, method, path, times, user
 from ratelimit_middleware.cli.check import check
 from ratelimit_middleware.cli.explain import Question, explain
+from ratelimit_middleware.clock import SystemClock, utc_date
+from ratelimit_middleware.stores._workers import read_count
 
 __all__ = ["main"]
 
@@ -37,12 +41,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # rule files may hold what a terminal cannot show
     if arguments.command == "check":
-        text, code = check(arguments.files)
-    else:
-        question = Question(
-            arguments.method, arguments.path, arguments.ip, tuple(arguments.headers), arguments.repeat
+        text, code = check(
+            arguments.files,
+            today=utc_date(SystemClock().now_ns()),
+            workers=arguments.workers or read_count(os.environ.get("WEB_CONCURRENCY", "")),
+            strict=arguments.strict,
         )
-        text, code = explain(arguments.file, question)
+    else:
+        asked = (arguments.method, arguments.path, arguments.ip, tuple(arguments.headers))
+        text, code = explain(arguments.file, Question(*asked, arguments.repeat, arguments.user))
     sys.stdout.write(text)
     return code
 
@@ -52,8 +59,14 @@ def _parser() -> argparse.ArgumentParser:
         prog="ratelimits", description="Check rule files, and see what they do with a request."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    checking = commands.add_parser("check", help="find the mistakes of rule files")
+    checking = commands.add_parser(
+        "check", help="find the mistakes of rule files, and what is odd about them"
+    )
     checking.add_argument("files", nargs="+", metavar="FILE")
+    checking.add_argument("--strict", action="store_true", help="exit with 1 on warnings too")
+    checking.add_argument(
+        "--workers", type=times, metavar="N", help="how many will share the load ($WEB_CONCURRENCY, else 1)"
+    )
     explaining = commands.add_parser(
         "explain",
         help="show which limits count for a request, and its answer",
@@ -63,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     explaining.add_argument("method", type=method, metavar="METHOD", help="such as GET; WS for a handshake")
     explaining.add_argument("path", type=path, metavar="PATH", help="as in the request line: /items/7?page=2")
     explaining.add_argument("--ip", type=ip_address, default="127.0.0.1", help="the client (127.0.0.1)")
+    explaining.add_argument("--user", type=user, metavar="NAME", help="who is logged in (nobody)")
     explaining.add_argument(
         "-H",
         "--header",

@@ -12,7 +12,7 @@ from argparse import ArgumentTypeError
 
 from ratelimit_middleware.rules.words import shown
 
-__all__ = ["header", "ip_address", "method", "path", "times"]
+__all__ = ["header", "ip_address", "method", "path", "times", "user"]
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
 _VALUE = re.compile(r"[\t -~\x80-\xff]*")
@@ -54,6 +54,13 @@ def header(text: str) -> tuple[str, str]:
     if not _VALUE.fullmatch(value):
         raise ArgumentTypeError(f"the value of the header {shown(name)} is not plain text of latin-1")
     return name, value.strip()
+
+
+def user(text: str) -> str:
+    """Who is logged in."""
+    if not text:
+        raise ArgumentTypeError(f"{shown(text)} is nobody: leave `--user` out, or write a name")
+    return text
 
 
 def times(text: str) -> int:

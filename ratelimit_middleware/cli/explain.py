@@ -6,6 +6,7 @@ clock stands still; what the store was asked is written down.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -43,6 +44,7 @@ class Question(NamedTuple):
         ip: the client's address.
         headers: names and values.
         repeat: how often the request is sent, all at one moment.
+        user: who is logged in; None = nobody.
     """
 
     method: str
@@ -50,6 +52,7 @@ class Question(NamedTuple):
     ip: str = "127.0.0.1"
     headers: tuple[tuple[str, str], ...] = ()
     repeat: int = 1
+    user: str | None = None
 
 
 class _Step(NamedTuple):
@@ -90,17 +93,23 @@ def _told(ruleset: RuleSet, question: Question) -> Iterator[str]:
     failures: list[Exception] = []
     answers = Answers(ruleset, failures.append)
     view = AsgiView(_scope(question))
-    verdict = registry.admit(view)
+    try:
+        verdicts = asyncio.run(_sent(registry, view, question.repeat))
+    except Exception as error:  # noqa: BLE001 - a function of the app may raise anything
+        yield f"\nthe limits cannot be checked: {type(error).__name__}: {error}"
+        yield from _answers([_refused(answers.unavailable(view))])
+        return
     if not store.asked:
-        yield _why_free(ruleset, view)
-    yield from _limits(ruleset, store.asked, verdict)
-    steps = [_step(verdict, answers.answer(view, verdict))]
-    for _ in range(question.repeat - 1):
-        verdict = registry.admit(view)
-        steps.append(_step(verdict, answers.answer(view, verdict)))
-    yield from _answers(steps)
+        yield _why_free(ruleset, view) if verdicts[0].allowed else _why_denied(verdicts[0])
+    yield from _limits(ruleset, store.asked, verdicts[0])
+    yield from _answers([_step(verdict, answers.answer(view, verdict)) for verdict in verdicts])
     if failures:
         yield f"\nthe own responder failed: {type(failures[0]).__name__}: {failures[0]}"
+
+
+async def _sent(registry: LimiterRegistry, view: RequestView, repeat: int) -> list[Verdict]:
+    """The verdicts on one request sent several times; functions of the app may be async."""
+    return [await registry.admit_async(view) for _ in range(repeat)]
 
 
 def _limits(ruleset: RuleSet, checks: Sequence[Check], verdict: Verdict) -> Iterator[str]:
@@ -128,6 +137,11 @@ def _why_free(ruleset: RuleSet, view: RequestView) -> str:
     return "\nno rule matches"
 
 
+def _why_denied(verdict: Verdict) -> str:
+    """Which limit refuses a request without counting it."""
+    return f"\n{', '.join(verdict.violated)}: the request lacks a part of the key, and `missing: deny`"
+
+
 def _answers(steps: list[_Step]) -> Iterator[str]:
     """Requests with the same answer together, with the fields of the last of them."""
     number = 1
@@ -142,8 +156,12 @@ def _answers(steps: list[_Step]) -> Iterator[str]:
 
 def _step(verdict: Verdict, reply: Refusal | list[Field]) -> _Step:
     if isinstance(reply, Refusal):
-        return _Step(f"refused with {reply.status} {reason(reply.status)}", reply.headers)
+        return _refused(reply)
     return _Step(f"admitted after {verdict.wait_ns / 1e9:g} s" if verdict.wait_ns else "admitted", reply)
+
+
+def _refused(refusal: Refusal) -> _Step:
+    return _Step(f"refused with {refusal.status} {reason(refusal.status)}", refusal.headers)
 
 
 def _rules(ruleset: RuleSet) -> list[Rule]:
@@ -160,4 +178,5 @@ def _scope(question: Question) -> Scope:
         "query_string": query.encode(),
         "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in question.headers],
         "client": (question.ip, 0),
+        "user": question.user,
     }

@@ -12,7 +12,7 @@ from ratelimit_middleware.rules.model import Answer, Limit, Route, Rule, RuleSet
 from ratelimit_middleware.rules.names import Names, wire_name
 from ratelimit_middleware.rules.route import REGEX, parse_route, regexes
 from ratelimit_middleware.rules.schema import FileSpec, RefusalSpec, RuleSpec
-from ratelimit_middleware.rules.words import GrammarError, shown
+from ratelimit_middleware.rules.words import GrammarError, shown, unknown
 
 __all__ = ["Part", "compile_files"]
 
@@ -53,6 +53,7 @@ def compile_files(parts: Sequence[Part]) -> RuleSet | None:
     default = compiler.rule(main, ("default",), spec.default) if spec.default else None
     if not default:
         compiler.check_hosts()
+    compiler.check_ignored()
     if any(part.findings for part in parts):
         return None
     return RuleSet(
@@ -67,6 +68,7 @@ def compile_files(parts: Sequence[Part]) -> RuleSet | None:
         source=main.document.name,
         case_sensitive=spec.case_sensitive,
         skip_preflight=spec.preflight == "skip",
+        ignored=tuple(spec.lint.ignore),
     )
 
 
@@ -109,6 +111,8 @@ class _Compiler:
             tuple(spec.hosts),
             spec.case_sensitive,
             spec.preflight == "skip" if spec.preflight else None,
+            spec.since,
+            part.document.place(path),
         )
 
     def _limits(self, part: Part, path: Path, spec: RuleSpec, name: str, chosen: str) -> tuple[Limit, ...]:
@@ -198,6 +202,14 @@ class _Compiler:
                         at_key=True,
                     )
                     return
+
+    def check_ignored(self) -> None:
+        """Refuse to ignore warnings about a rule that there is not."""
+        if any(part.findings for part in self._parts):
+            return  # the rule may be one of those that were refused
+        for index, (_, name) in enumerate(self._file.lint.ignore):
+            if name and name not in self._rule_names:
+                self._parts[0].refuse(("lint", "ignore", index), unknown("rule", name, self._rule_names))
 
 
 def _merged(common: Answer, spec: RefusalSpec) -> Answer:

@@ -12,12 +12,12 @@ from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.decision import Policy
 from ratelimit_middleware.errors import InvalidLimitError
-from ratelimit_middleware.identity import CLIENT_WRITTEN, KeyPart
+from ratelimit_middleware.identity import KeyPart
 from ratelimit_middleware.rules.algorithms import Numbers, algorithm_of
 from ratelimit_middleware.rules.choices import AskedLimit, MethodCost, Overrides, Released, has_glob
+from ratelimit_middleware.rules.client_written import holds, is_written_by_client
 from ratelimit_middleware.rules.document import Path
 from ratelimit_middleware.rules.grammar import AskedText, LimitText, key_text, parse_limit
-from ratelimit_middleware.rules.hosts import is_exact
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec
 from ratelimit_middleware.rules.model import Limit
 from ratelimit_middleware.rules.queue_spec import InProgress
@@ -26,7 +26,6 @@ from ratelimit_middleware.rules.words import GrammarError, shown
 
 __all__ = ["LimitCompiler"]
 
-_MAY_LACK = frozenset({"user", "python"})
 _STRICTEST = SlidingWindow(limit=1, period=86_400)
 
 
@@ -217,12 +216,10 @@ class LimitCompiler:
                 )
 
     def _holds(self, key: tuple[KeyPart, ...]) -> bool:
-        """Whether a client cannot get out of a limit with this key."""
-        lacking = self.spec.missing == "skip" and any(part.kind in _MAY_LACK for part in key)
-        return not lacking and not any(self._written_by_client(part) for part in key)
+        return holds(key, self.spec.missing, self.spec.hosts)
 
     def _written_by_client(self, part: KeyPart) -> bool:
-        return part.kind in CLIENT_WRITTEN and not (part.kind == "host" and is_exact(self.spec.hosts))
+        return is_written_by_client(part, self.spec.hosts)
 
     def _blamed(self, place: Path, what: str) -> Path:
         """The place of the number that an algorithm refused."""

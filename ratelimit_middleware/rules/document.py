@@ -81,6 +81,10 @@ class Document(NamedTuple):
     marks: Mapping[Path, Mark]
     lines: list[str] | None
 
+    def place(self, path: Path) -> str:
+        """Where a part begins, as messages name it."""
+        return self.find(path, "", at_key=True).problem.place
+
     def find(self, path: Path, message: str, *, at_key: bool = False) -> Finding:
         """A problem with a part; steps of the path that the document does not have are left out."""
         real: Path = ()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from datetime import date
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.concurrency import Concurrency
@@ -18,6 +19,7 @@ __all__ = [
     "Answer",
     "HeaderStyle",
     "HeadersOn",
+    "Ignored",
     "KeyKind",
     "KeyPart",
     "Limit",
@@ -148,6 +150,8 @@ class Rule:
         case_sensitive: whether its routes tell `/Items` from `/items`; None = as the rule set says.
         skip_preflight: whether it passes CORS preflights over; None = as the rule set says, and a rule of
             `always` counts them.
+        since: the day on which a shadow rule began to watch, if the file says so.
+        place: where it stands, for messages; empty when it was built in Python.
     """
 
     name: str
@@ -158,6 +162,20 @@ class Rule:
     hosts: tuple[str, ...] = ()
     case_sensitive: bool | None = None
     skip_preflight: bool | None = None
+    since: date | None = None
+    place: str = field(default="", compare=False)
+
+
+class Ignored(NamedTuple):
+    """A warning that the author of the rules does not want to hear.
+
+    Attributes:
+        code: the warning's, such as `RL101`.
+        rule: name of the rule that it is about; empty = any.
+    """
+
+    code: str
+    rule: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +194,7 @@ class RuleSet:
         source: where the rules come from, for messages.
         case_sensitive: whether `/Items` is another path than `/items`, for rules that do not say.
         skip_preflight: CORS preflights count under `always` only, and under rules that say so.
+        ignored: warnings that are not given.
 
     Raises:
         RuleFileError: two rules or policies have one name, or limits of one id have other numbers.
@@ -192,6 +211,7 @@ class RuleSet:
     source: str = field(default="rules", compare=False)
     case_sensitive: bool = True
     skip_preflight: bool = True
+    ignored: tuple[Ignored, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell apart what they name."""

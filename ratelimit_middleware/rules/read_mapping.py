@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date, datetime
 from typing import Any
 
 from ratelimit_middleware.rules.document import (
@@ -69,6 +70,8 @@ class _MappingReader:
             return self._text(value, path)
         if isinstance(value, (bool, int, float)):
             return value
+        if isinstance(value, date) and not isinstance(value, datetime):
+            return value.isoformat()  # as it stands in a file
         if value is None:
             return self._broken(path, MISSING)
         return self._broken(path, f"a {type(value).__name__} has no place in a rule file")

@@ -43,6 +43,7 @@ from ratelimit_middleware.rules.limit_spec import (
     Timezone,
     WarmUp,
 )
+from ratelimit_middleware.rules.lint_spec import LintSpec, Since
 from ratelimit_middleware.rules.model import HeadersOn, HeaderStyle, KeyPart, Responder
 from ratelimit_middleware.rules.queue_spec import Concurrent, Queue, QueueSpec
 from ratelimit_middleware.rules.rule_fields import (
@@ -151,6 +152,7 @@ class RuleSpec(Spec):
     bucket: _Name | None = None
     case_sensitive: _CaseSensitive | None = None
     preflight: _Preflight | None = None
+    since: Since | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> RuleSpec:
@@ -161,6 +163,10 @@ class RuleSpec(Spec):
         check_together(self)
         if self.status and self.response and "status" in self.response.model_fields_set:
             raise GrammarError("`status` stands here and in `response`: leave one out", "status")
+        if self.since and self.mode != "shadow":
+            raise GrammarError(
+                "`since` is the day on which a `mode: shadow` rule began: leave it out", "since"
+            )
         if self.unlimited:
             self._stands_alone()
             return self
@@ -268,6 +274,7 @@ class FileSpec(Spec):
     default: _Rule | None = None
     always: Annotated[dict[int, _Rule], _Numbered()] = Field(default_factory=dict)
     response: ResponseSpec = ResponseSpec()
+    lint: LintSpec = LintSpec()
     timezone: Timezone | None = None
     case_sensitive: _CaseSensitive = True
     preflight: _Preflight = "skip"

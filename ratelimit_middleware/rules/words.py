@@ -25,7 +25,7 @@ STORE_KEYS_NOT_YET = frozenset({
 })
 RULE_KEYS_NOT_YET = frozenset({
     "adaptive", "chain", "charge", "enforce", "exempt", "messages",
-    "metrics", "on_excess", "penalty", "relate", "since", "tiers",
+    "metrics", "on_excess", "penalty", "relate", "tiers",
 })
 LIMIT_KEYS_NOT_YET = frozenset({"delay"})
 # fmt: on

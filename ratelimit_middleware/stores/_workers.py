@@ -6,13 +6,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-__all__ = ["MEMORY_UNDER_WORKERS", "worker_count"]
+__all__ = ["MEMORY_UNDER_WORKERS", "read_count", "worker_count"]
 
 MEMORY_UNDER_WORKERS = (
     "the memory store counts in each worker for itself: with %s a client may get that many times the limit; "
     "write `store: shared://` to share the counts, or start one worker"
 )
 
+_MOST_DIGITS = 9
 _SHORT_OPTION = {"gunicorn", "hypercorn"}
 _LONG_OPTION = {"uvicorn", "fastapi", "granian"} | _SHORT_OPTION
 _READ_WEB_CONCURRENCY = {"gunicorn", "uvicorn", "fastapi"}
@@ -38,7 +39,12 @@ def worker_count(arguments: Sequence[str], environment: Mapping[str, str]) -> in
     asked = environment.get("WEB_CONCURRENCY", "") if server in _READ_WEB_CONCURRENCY else ""
     for option, following in zip(options, [*options[1:], ""], strict=True):
         asked = _value(option, following, may_be_short=server in _SHORT_OPTION) or asked
-    return int(asked) if asked.isdecimal() and int(asked) > 0 else 1
+    return read_count(asked)
+
+
+def read_count(text: str) -> int:
+    """A number of workers as it is written; 1 if it is none."""
+    return max(1, int(text)) if text.isdecimal() and len(text) <= _MOST_DIGITS else 1
 
 
 def _server(arguments: Sequence[str]) -> str:

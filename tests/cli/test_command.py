@@ -137,3 +137,60 @@ def test_help_names_both_commands(folder: Path) -> None:
     assert done.returncode == 0
     assert "check" in done.stdout
     assert "explain" in done.stdout
+
+
+ODD = "limits:\n  /a: 5/minute\n  /b: [5/minute, 9/minute]\n"
+
+
+def test_warnings_stand_below_the_file_they_are_about(folder: Path) -> None:
+    (folder / "odd.yaml").write_text(ODD)
+    done = run(folder, "check", "odd.yaml", "good.yaml")
+
+    first, second, third = done.stdout.splitlines()
+    assert done.returncode == 0
+    assert first == "odd.yaml: ok, 2 rules, 1 warning"
+    assert second.startswith("odd.yaml:3:3: RL101 `9/minute per ip` never refuses what ")
+    assert second.endswith("(docs/lint.md#rl101)")
+    assert third == "good.yaml: ok, 2 rules"
+
+
+def test_a_warning_fails_a_strict_check(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "odd.yaml").write_text(ODD)
+
+    assert main(["check", "--strict", str(folder / "odd.yaml")]) == 1
+    assert main(["check", "--strict", str(folder / "good.yaml")]) == 0
+    assert "RL101" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "warned"),
+    [
+        (["--workers", "4"], "", "4 workers"),
+        ([], "3", "3 workers"),
+        (["--workers", "1"], "3", ""),
+        ([], "1", ""),
+        ([], "many", ""),
+        ([], "9" * 5000, ""),
+    ],
+)
+def test_memory_is_warned_of_where_several_workers_are_told(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    environment: str,
+    warned: str,
+) -> None:
+    monkeypatch.setenv("WEB_CONCURRENCY", environment)
+
+    assert main(["check", *arguments, str(folder / "good.yaml")]) == 0
+    out = capsys.readouterr().out
+    assert ("RL501" in out, warned in out) == (bool(warned), True)
+
+
+def test_a_user_is_given_to_explain(folder: Path) -> None:
+    (folder / "user.yaml").write_text("default: 5/s per user\n")
+    done = run(folder, "explain", "user.yaml", "GET", "/", "--user", "ann")
+
+    assert "bucket  default|ann\n" in done.stdout
+    assert "is nobody" in run(folder, "explain", "user.yaml", "GET", "/", "--user", "").stderr

@@ -22,10 +22,11 @@ limits:
   /health: unlimited
 default: 300/minute
 """
+SECOND = "limits:\n  /api/**: 30/minute\n  /api/items: 40/minute\n"
 
 
 def test_the_page_has_examples() -> None:
-    assert len(EXAMPLES) == 3
+    assert len(EXAMPLES) == 4
 
 
 @pytest.mark.parametrize(("line", "output"), EXAMPLES)
@@ -37,6 +38,7 @@ def test_an_example_of_the_page_prints_this(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "ratelimit.yaml").write_text(RULES)
+    (tmp_path / "second.yaml").write_text(SECOND)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
 

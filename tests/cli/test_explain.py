@@ -144,3 +144,52 @@ def test_a_file_with_a_mistake_is_answered_with_the_mistake(tmp_path: Path) -> N
 
     assert code == 1
     assert "did you mean `minute`?" in text
+
+
+def rules_of(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "rules.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+APP = "python:tests.rules.app_functions"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        f"2/minute per {APP}:tenant_async",
+        f"{APP}:plan_limit_async",
+        f"{{limit: 2/m, cost: '{APP}:weight_async'}}",
+    ],
+)
+def test_async_functions_are_awaited(tmp_path: Path, rule: str) -> None:
+    text = explained(rules_of(tmp_path, f"default: {rule}\n"), "GET", "/", repeat=3)
+
+    assert "requests 1 to 2: admitted\n" in text
+    assert "request 3: refused with 429 Too Many Requests\n" in text
+
+
+def test_a_function_that_fails_is_told_with_the_answer(tmp_path: Path) -> None:
+    text = explained(rules_of(tmp_path, f"default: 5/s per {APP}:broken\n"), "GET", "/")
+
+    assert "\nthe limits cannot be checked: LookupError: no such tenant\n" in text
+    assert "request 1: refused with 503 Service Unavailable\n" in text
+
+
+def test_a_user_may_be_posed_as(tmp_path: Path) -> None:
+    file = rules_of(tmp_path, "default: {limit: 5/s per user, overrides: {ann: 9/s}}\n")
+    text, code = explain(file, Question("GET", "/", user="ann"))
+
+    assert code == 0
+    assert "default: 9/second\n" in text
+    assert "bucket  default|ann\n" in text
+    assert "bucket  default|!127.0.0.1\n" in explain(file, Question("GET", "/"))[0]
+
+
+def test_a_request_that_lacks_a_part_of_the_key_has_its_reason(tmp_path: Path) -> None:
+    file = rules_of(tmp_path, "default: {limit: 5/s per user, missing: deny}\n")
+    text = explained(file, "GET", "/")
+
+    assert "\ndefault: the request lacks a part of the key, and `missing: deny`\n" in text
+    assert "request 1: refused with 429" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ratelimit_middleware.errors import RuleFileError, RuleProblem
+from ratelimit_middleware.rules.lint import lint
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.match import Matcher
 
@@ -20,6 +22,7 @@ KEYS = [
     "version", "store", "url", "limits", "default", "always", "response", "headers", "limit", "name", "key",
     "behavior", "warm_up", "period", "cold_factor", "mode", "trusted", "queue", "cost", "hosts",
     "status", "detail", "problem", "responder", "headers_on", "expose_cors",
+    "lint", "ignore", "since",
     "count", "per", "burst", "algorithm", "timezone", "refill", "capacity", "method", "POST", "include",
 ]
 WORDS = st.sampled_from([
@@ -28,6 +31,7 @@ WORDS = st.sampled_from([
     "${B:-5/s}", "12:30", "010", "-1", ".nan", "/x", "/x/{id}", "GET,/x", "~x",
     "month", "15m", "100/month", "gcra", "fixed_window", "token_bucket", "Europe/Berlin", "skip", "deny",
     "user", "cookie:a+path", "a.example", "*.example", "POST", "a-*", "~/(a|b)+", "count",
+    "RL101", "RL301 api", "2026-01-31",
     "draft-7", "refused", "python:json:dumps", "python:json:x", "python:x",
 ])
 # fmt: on
@@ -68,6 +72,7 @@ RULES = st.fixed_dictionaries(
         "bucket": WORDS | VALUES,
         "case_sensitive": st.booleans() | VALUES,
         "preflight": WORDS | VALUES,
+        "since": WORDS | VALUES,
         "cost": st.integers(-1, 9) | st.fixed_dictionaries({"method": VALUES}) | VALUES,
         "hosts": st.lists(WORDS, max_size=2) | VALUES,
         "methods": st.lists(WORDS, max_size=2) | VALUES,
@@ -88,6 +93,7 @@ FILES = st.fixed_dictionaries(
         "timezone": WORDS | VALUES,
         "case_sensitive": st.booleans() | VALUES,
         "preflight": WORDS | VALUES,
+        "lint": st.fixed_dictionaries({"ignore": st.lists(WORDS, max_size=2) | VALUES}) | VALUES,
         "other": VALUES,
     },
 )
@@ -96,10 +102,12 @@ ENV = {"A": "5/s"}
 
 
 def check(source: Any) -> None:
-    """Load, and if it loads, let it match."""
+    """Load, and if it loads, let it match and lint it."""
     problems: tuple[RuleProblem, ...] | None = None
     try:
-        Matcher(load_rules(source, env=ENV))
+        ruleset = load_rules(source, env=ENV)
+        Matcher(ruleset)
+        assert all(str(warning) for warning in lint(ruleset, today=date(2026, 1, 1), workers=2))
     except RuleFileError as error:
         problems = error.problems
     assert problems is None or all(problem.place and problem.message for problem in problems)

@@ -30,7 +30,7 @@ ONLY_LOADING_KNOWS = (
     *("overrides_of", "overrides_with", "period_too_long", "responder_", "route_", "status_twice"),
     *("timezone_without", "unknown_converter", "unknown_method", "unlimited_", "warm_up_", "yaml_"),
     *("cold_factor_too_large", "key_function", "limit_function", "file_without_rules", "case_sensitive_in"),
-    *("queue_cost", "queue_of", "queue_without"),
+    *("queue_cost", "queue_of", "queue_without", "lint_unknown_rule", "since_without"),
 )
 """What takes more than one value to see, or the app, or other files."""
 

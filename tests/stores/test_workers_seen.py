@@ -33,6 +33,7 @@ pytestmark = pytest.mark.arithmetic
         ("uvicorn --workers many app:app", {}, 1),
         ("uvicorn app:app --workers", {}, 1),
         ("gunicorn -w 0 app:app", {}, 1),
+        ("gunicorn app:app", {"WEB_CONCURRENCY": "9" * 5000}, 1),
         ("pytest -w 4 --workers 4", {"WEB_CONCURRENCY": "4"}, 1),
         ("", {"WEB_CONCURRENCY": "4"}, 1),
     ],
