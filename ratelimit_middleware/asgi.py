@@ -15,6 +15,7 @@ from ratelimit_middleware.headers import Field
 from ratelimit_middleware.request import AsgiView
 from ratelimit_middleware.responses import Refusal
 from ratelimit_middleware.stores.base import AsyncStore, Store
+from ratelimit_middleware.views import Views
 
 __all__ = ["RateLimitMiddleware"]
 
@@ -50,14 +51,17 @@ class RateLimitMiddleware:
         self._app = app
         self._registry = build_registry(rules, store=store, clock=clock)
         self._faults = FaultLog(LIMITER_FAILED, clock=clock)
-        self._answers = Answers(self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report)
+        self._views = Views(self._registry.ruleset, AsgiView, clock)
+        self._answers = Answers(
+            self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report, self._views.refused
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        view = AsgiView(scope)
+        view = self._views.make(scope)
         try:
             verdict = await self._registry.admit_async(view)
             reply = self._answers.answer(view, verdict)

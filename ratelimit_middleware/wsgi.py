@@ -17,6 +17,7 @@ from ratelimit_middleware.headers import Field
 from ratelimit_middleware.request import WsgiView
 from ratelimit_middleware.responses import Refusal, reason
 from ratelimit_middleware.stores.base import Store
+from ratelimit_middleware.views import Views
 
 __all__ = ["RateLimitMiddleware"]
 
@@ -52,11 +53,14 @@ class RateLimitMiddleware:
             raise StoreError(f"WSGI cannot await {type(store).__name__}: give it a store that threads call")
         self._registry = build_registry(rules, store=store, clock=clock, awaits=False)
         self._faults = FaultLog(LIMITER_FAILED, clock=clock)
-        self._answers = Answers(self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report)
+        self._views = Views(self._registry.ruleset, WsgiView, clock)
+        self._answers = Answers(
+            self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report, self._views.refused
+        )
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Serve one request."""
-        view = WsgiView(environ)
+        view = self._views.make(environ)
         try:
             verdict = self._registry.admit(view)
             reply = self._answers.answer(view, verdict)

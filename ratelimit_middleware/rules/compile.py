@@ -61,6 +61,7 @@ def compile_files(parts: Sequence[Part]) -> RuleSet | None:
         source=main.document.name,
         case_sensitive=spec.case_sensitive,
         skip_preflight=spec.preflight == "skip",
+        client=spec.client.settings,
     )
 
 
@@ -103,6 +104,7 @@ class _Compiler:
             lambda below, message: part.refuse((*path, *below), message),
             self._file.timezone,
             not self._file.case_sensitive,
+            self._file.client,
         )
         limits = compiler.limits(
             f"bucket:{spec.bucket}" if spec.bucket else name,

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import ValidationError
 
+from ratelimit_middleware.rules.client_spec import ClientSpec
 from ratelimit_middleware.rules.document import BROKEN, Path
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec, Spec, WarmUpSpec
 from ratelimit_middleware.rules.schema import (
@@ -32,6 +33,11 @@ __all__ = ["Misfit", "checked"]
 
 _Error: TypeAlias = Mapping[str, Any]
 
+_BLOCKS: dict[str | int, tuple[type[Spec], frozenset[str]]] = {
+    "store": (StoreSpec, STORE_KEYS_NOT_YET),
+    "client": (ClientSpec, frozenset()),
+    "response": (ResponseSpec, frozenset()),
+}
 _EMPTY = {"limit": "an empty list limits nothing: write a limit such as `100/minute`, or leave the rule out"}
 
 
@@ -108,10 +114,8 @@ def _unknown_key(path: Path) -> str:
     spec: type[Spec]
     if not parents:
         spec, later = FileSpec, FILE_KEYS_NOT_YET
-    elif parents[0] == "store":
-        spec, later = StoreSpec, STORE_KEYS_NOT_YET
-    elif parents[0] == "response":
-        spec, later = ResponseSpec, frozenset()
+    elif parents[0] in _BLOCKS:
+        spec, later = _BLOCKS[parents[0]]
     elif parents[-1] == "response":
         spec, later = RefusalSpec, frozenset()
         if word in ResponseSpec.model_fields:

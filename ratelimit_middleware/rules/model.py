@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ratelimit_middleware.algorithms.base import Algorithm
+from ratelimit_middleware.client import Client
 from ratelimit_middleware.decision import Policy, Verdict
 from ratelimit_middleware.errors import RuleFileError, RuleProblem
 from ratelimit_middleware.identity import KeyBuilder, KeyKind, KeyPart, Missing, key_builder, overflow_key
@@ -14,6 +15,7 @@ from ratelimit_middleware.request import Asked, RequestView
 
 __all__ = [
     "Answer",
+    "Client",
     "HeaderStyle",
     "HeadersOn",
     "KeyKind",
@@ -29,6 +31,7 @@ HeaderStyle: TypeAlias = Literal["draft-11", "draft-7", "draft-6", "legacy", "le
 HeadersOn: TypeAlias = Literal["all", "refused"]
 Responder: TypeAlias = Callable[[RequestView, Verdict], Any]
 """Gives (status, headers, body); what it gives is checked, whatever it says."""
+_PEERS = Client()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,7 @@ class RuleSet:
         source: where the rules come from, for messages.
         case_sensitive: whether `/Items` is another path than `/items`.
         skip_preflight: CORS preflights count under `always` only.
+        client: who the client of a request is.
 
     Raises:
         RuleFileError: two rules or policies have one name, or limits of one id have other numbers.
@@ -164,6 +168,7 @@ class RuleSet:
     source: str = field(default="rules", compare=False)
     case_sensitive: bool = True
     skip_preflight: bool = True
+    client: Client = _PEERS
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell apart what they name."""

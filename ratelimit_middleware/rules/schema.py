@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 
 from ratelimit_middleware.rules.choices import AskedCost, MethodCost
+from ratelimit_middleware.rules.client_spec import ClientSpec, Ipv6Prefix, MissingWord
 from ratelimit_middleware.rules.document import BROKEN
 from ratelimit_middleware.rules.fields import (
     read_detail,
@@ -40,7 +41,6 @@ from ratelimit_middleware.rules.model import HeadersOn, HeaderStyle, KeyPart, Re
 from ratelimit_middleware.rules.rule_fields import (
     read_cost,
     read_include,
-    read_missing,
     read_override,
     read_place,
     read_preflight,
@@ -82,7 +82,6 @@ _Route: TypeAlias = Annotated[str, plain(read_route, ROUTE)]
 _Place: TypeAlias = Annotated[str, plain(read_place, PLACE)]
 _Override: TypeAlias = Annotated[str, plain(read_override, text(".+", "A value of the key; globs allowed."))]
 _Mode: TypeAlias = Literal["enforce", "shadow", "none"]
-_Missing: TypeAlias = Literal["ip", "skip", "deny"]
 
 
 def numbered(value: Any) -> Any:
@@ -116,9 +115,8 @@ class RuleSpec(Spec):
     response: RefusalSpec | None = None
     trusted: Annotated[bool, plain(read_flag("trusted"), FLAG)] = False
     timezone: Timezone | None = None
-    missing: Annotated[
-        _Missing, plain(read_missing, choice(("ip", "skip", "deny"), "When a part of the key is not there."))
-    ] = "ip"
+    missing: MissingWord | None = None
+    ipv6_prefix: Ipv6Prefix | None = None
     cost: Annotated[int | MethodCost | AskedCost, plain(read_cost, COST)] = 1
     overrides: dict[_Override, LimitSpec] = Field(default_factory=dict)
     routes: Annotated[list[_Route], Field(min_length=1), as_list] = Field(default_factory=list)
@@ -255,6 +253,7 @@ class FileSpec(Spec):
     limits: dict[_Place, _Rule] = Field(default_factory=dict)
     default: _Rule | None = None
     always: Annotated[dict[int, _Rule], _Numbered()] = Field(default_factory=dict)
+    client: ClientSpec = ClientSpec()
     response: ResponseSpec = ResponseSpec()
     timezone: Timezone | None = None
     case_sensitive: Annotated[bool, plain(read_flag("case_sensitive"), FLAG)] = True

@@ -29,6 +29,7 @@ ONLY_LOADING_KNOWS = (
     *("long_form_needs", "long_form_two", "long_form_warm_up", "month_", "year_", "name_", "not_yet_p"),
     *("overrides_of", "overrides_with", "period_too_long", "responder_", "route_", "status_twice"),
     *("timezone_without", "unknown_converter", "unknown_method", "unlimited_", "warm_up_", "yaml_"),
+    *("client_header_alone", "client_skip", "client_trusted", "client_user_by", "client_user_function"),
     *("cold_factor_too_large", "key_function", "limit_function", "file_without_rules"),
 )
 """What takes more than one value to see, or the app, or other files."""
