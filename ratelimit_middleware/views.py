@@ -15,6 +15,7 @@ from ratelimit_middleware.addresses import parse_address
 from ratelimit_middleware.client import SeenView
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock, SystemClock
 from ratelimit_middleware.forwarded import addresses_in
+from ratelimit_middleware.identity import client_address
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.rules.model import RuleSet
 
@@ -132,7 +133,7 @@ class Views:
             text = view.header(name)
             if text and not _is_unwrapped(view.peer, name, text):
                 self._quiet_until_ns = now_ns + _QUIET_NS
-                _logger.warning(_UNTRUSTED, view.peer or "a Unix socket", name)
+                _logger.warning(_UNTRUSTED, client_address(view.peer), name)
                 return
 
 

@@ -53,6 +53,13 @@ def test_a_forwarded_header_is_told_of_once_where_no_proxy_is_trusted(
     assert "client: {trusted_proxies: [...], header: ...}" in line
 
 
+def test_a_peer_that_is_no_address_is_told_in_plain_letters(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    views(PLAIN, clock).make(scope("1.2.3.4", peer="a\r\nERROR b"))
+    assert told(caplog)[0].startswith("a request from =a%0D%0AERROR b has")
+
+
 def test_a_refused_client_is_looked_at_however_late_it_comes(
     clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
