@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import ip_address, ip_network
-from time import perf_counter
+from time import thread_time
 
 import pytest
 from hypothesis import example, given
@@ -139,9 +139,9 @@ def test_the_time_is_linear_in_the_length_of_the_header(header: str, unit: str) 
         text = unit * (size // len(unit)) + '"'
         tries = []
         for _ in range(3):
-            start = perf_counter()
+            start = thread_time()
             list(addresses_in(header, text))
-            tries.append(perf_counter() - start)
+            tries.append(thread_time() - start)
         return min(tries)
 
     assert seconds(64_000) < 40 * max(seconds(8_000), 0.0005)  # eight times; a square would be 64 times

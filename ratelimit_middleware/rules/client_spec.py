@@ -1,7 +1,7 @@
 """The shape of `client`: who the client of a request is.
 
 Raises:
-    GrammarError: from every function here, when a value is not what its key takes.
+    GrammarError: while a file is checked, when a value is not what its key takes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOST_HOPS = 100
 _SHORTEST_PREFIX = 32  # what a provider gets, at least
 
 
-def read_network(value: Any) -> Network | Literal["unix"]:
+def _network(value: Any) -> Network | Literal["unix"]:
     """Proxies that are believed: a network, an address, or `unix` for all peers without an address."""
     if value == "unix":
         return "unix"
@@ -67,7 +67,7 @@ def _no_network(value: str) -> str:
     return f"{shown(value)} has bits beyond its prefix: write `{meant}` for the network"
 
 
-def read_hops(value: Any) -> int:
+def _hops(value: Any) -> int:
     """The number of proxies before the app."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_HOPS:
         raise GrammarError(
@@ -76,7 +76,7 @@ def read_hops(value: Any) -> int:
     return value
 
 
-def read_header(value: Any) -> str:
+def _header(value: Any) -> str:
     """The name of a header, in lower case."""
     name = value.strip().lower() if isinstance(value, str) else ""
     if "_" in name and _HEADER.fullmatch(name.replace("_", "-")):
@@ -89,7 +89,7 @@ def read_header(value: Any) -> str:
     return name
 
 
-def read_ipv6_prefix(value: Any) -> int:
+def _ipv6_prefix(value: Any) -> int:
     """How many bits of an IPv6 address tell clients apart."""
     if isinstance(value, bool) or not isinstance(value, int) or not _SHORTEST_PREFIX <= value <= 128:
         raise GrammarError(
@@ -99,7 +99,7 @@ def read_ipv6_prefix(value: Any) -> int:
     return value
 
 
-def read_user(value: Any) -> UserSource:
+def _user(value: Any) -> UserSource:
     """Where the name of the user comes from."""
     text = value.strip() if isinstance(value, str) else ""
     if text == "scope":
@@ -111,7 +111,7 @@ def read_user(value: Any) -> UserSource:
         return UserSource("python", function.name, function)
     kind, colon, name = text.partition(":")
     if kind == "header" and colon:
-        return UserSource("header", read_header(name))
+        return UserSource("header", _header(name))
     known = ("environ", "header:NAME", "python:MODULE:FUNCTION", "scope")
     raise GrammarError(unknown("source of the user", value, known))
 
@@ -120,20 +120,20 @@ MissingWord: TypeAlias = Annotated[
     Literal["ip", "skip", "deny"],
     plain(read_missing, choice(("ip", "skip", "deny"), "When a part of the key is not there.")),
 ]
-Ipv6Prefix: TypeAlias = Annotated[int, plain(read_ipv6_prefix, IPV6_PREFIX)]
+Ipv6Prefix: TypeAlias = Annotated[int, plain(_ipv6_prefix, IPV6_PREFIX)]
 
 
 class ClientSpec(Spec):
     """Who the client is."""
 
     trusted_proxies: Annotated[
-        list[Annotated[Network | Literal["unix"], plain(read_network, NETWORK)]], Field(min_length=1), as_list
+        list[Annotated[Network | Literal["unix"], plain(_network, NETWORK)]], Field(min_length=1), as_list
     ] = Field(default_factory=list)
-    hops: Annotated[int, plain(read_hops, HOPS)] | None = None
-    header: Annotated[str, plain(read_header, HEADER)] = "x-forwarded-for"
+    hops: Annotated[int, plain(_hops, HOPS)] | None = None
+    header: Annotated[str, plain(_header, HEADER)] = "x-forwarded-for"
     ipv6_prefix: Ipv6Prefix = 64
     missing: MissingWord = "ip"
-    user: Annotated[UserSource, plain(read_user, USER)] | None = None
+    user: Annotated[UserSource, plain(_user, USER)] | None = None
     trusted: Annotated[bool, plain(read_flag("trusted"), FLAG)] = False
 
     @model_validator(mode="after")
