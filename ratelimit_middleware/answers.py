@@ -48,6 +48,7 @@ class Answers:
     Args:
         ruleset: the rules with their settings.
         report: is told what went wrong when an own responder fails.
+        refused: is told of each request that is over a limit.
     """
 
     __slots__ = (
@@ -55,13 +56,20 @@ class Answers:
         "_by_policy",
         "_common",
         "_exposed",
+        "_refused",
         "_refused_exposed",
         "_report",
         "_styles",
     )
 
-    def __init__(self, ruleset: RuleSet, report: Callable[[Exception], object]) -> None:
+    def __init__(
+        self,
+        ruleset: RuleSet,
+        report: Callable[[Exception], object],
+        refused: Callable[[RequestView], object] | None = None,
+    ) -> None:
         self._report = report
+        self._refused = refused
         self._common = ruleset.answer
         self._by_policy = dict(_own_answers(ruleset))
         self._styles = ruleset.headers
@@ -85,6 +93,8 @@ class Answers:
 
     def _refusal(self, view: RequestView, verdict: Verdict) -> Refusal:
         """In the words of the rule that binds."""
+        if self._refused:
+            self._refused(view)
         name = verdict.binding.policy.name if verdict.binding else ""
         answer = self._by_policy.get(name, self._common)
         refusal = over_limit(

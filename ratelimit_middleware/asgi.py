@@ -19,6 +19,7 @@ from ratelimit_middleware.rules.model import RuleSet
 from ratelimit_middleware.settling import Stay, Step, undone
 from ratelimit_middleware.shielding import shielded
 from ratelimit_middleware.stores.base import AsyncStore, Store
+from ratelimit_middleware.views import Views
 
 if TYPE_CHECKING:
     from ratelimit_middleware.asgi_queue import AsgiQueue
@@ -62,14 +63,17 @@ class RateLimitMiddleware:
         self._faults = FaultLog(LIMITER_FAILED, clock=clock)
         self._unsettled = FaultLog(SETTLING_FAILED, clock=clock)
         self._queue = _queue(self._registry.ruleset, self._undo)
-        self._answers = Answers(self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report)
+        self._views = Views(self._registry.ruleset, AsgiView, clock)
+        self._answers = Answers(
+            self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report, self._views.refused
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        view = AsgiView(scope)
+        view = self._views.make(scope)
         verdict = _UNDECIDED
         try:
             verdict = await self._registry.admit_async(view)

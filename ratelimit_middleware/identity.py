@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv6Address, IPv6Network
 from typing import Literal, TypeAlias
 from urllib.parse import quote
 
+from ratelimit_middleware.addresses import LONGEST_ADDRESS, Remembered, folded, parse_address
 from ratelimit_middleware.request import Asked, RequestView, fold
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "key_builder",
     "overflow_key",
     "part_value",
+    "subscriber_of",
 ]
 
 KeyKind: TypeAlias = Literal[
@@ -62,12 +64,15 @@ class KeyPart:
         name: of the header (lower case), cookie or query parameter, or `MODULE:FUNCTION`; else empty.
         asked: the function, for `python`.
         any_case: paths that differ in case only are one, for `path`.
+        ipv6_prefix: bits of an IPv6 address that tell clients apart, for `ip` and for the address that takes
+            the place of what is missing.
     """
 
     kind: KeyKind
     name: str = ""
     asked: Asked | None = field(default=None, compare=False, repr=False)
     any_case: bool = field(default=False, repr=False)
+    ipv6_prefix: int = field(default=_IPV6_PREFIX, repr=False)
 
 
 def key_builder(limit_id: str, parts: Sequence[KeyPart], missing: Missing = "ip") -> KeyBuilder:
@@ -79,9 +84,10 @@ def key_builder(limit_id: str, parts: Sequence[KeyPart], missing: Missing = "ip"
         missing: `ip` puts the address in the place of a value that a request does not have.
     """
     prefix = f"{_escaped(limit_id)}|"
+    address_of = subscriber_of(parts[0].ipv6_prefix)
 
     def of_address(view: RequestView, route: str) -> str:  # noqa: ARG001 - one shape for all keys
-        return prefix + client_address(view.peer)
+        return prefix + address_of(view.peer)
 
     def of_parts(view: RequestView, route: str) -> str | None:
         texts = []
@@ -90,12 +96,12 @@ def key_builder(limit_id: str, parts: Sequence[KeyPart], missing: Missing = "ip"
             if value is not None:
                 texts.append(_WRITTEN[part.kind](value))
             elif missing == "ip":
-                texts.append(f"!{client_address(view.peer)}")
+                texts.append(f"!{address_of(view.peer)}")
             else:
                 return None
         return prefix + "|".join(texts)
 
-    return of_address if tuple(parts) == (KeyPart("ip"),) else of_parts
+    return of_address if [part.kind for part in parts] == ["ip"] else of_parts
 
 
 def bucket_key(limit_id: str, parts: Sequence[KeyPart], view: RequestView, route: str) -> str:
@@ -122,6 +128,8 @@ def part_value(part: KeyPart, view: RequestView, route: str) -> str | None:
         return _said(part, view)
     if part.kind == "path":
         return _path(part, view)
+    if part.kind == "ip":
+        return subscriber_of(part.ipv6_prefix)(view.peer)
     named = _NAMED.get(part.kind)
     return named(view, part.name) if named else _PLAIN[part.kind](view)
 
@@ -131,22 +139,30 @@ def overflow_key(limit_id: str) -> str:
     return f"{_escaped(limit_id)}|*"
 
 
-@lru_cache(maxsize=8192)
-def client_address(peer: str | None) -> str:
-    """The address that counts as one client: IPv4 whole (mapped ones folded), IPv6 by /64, no zone.
+def client_address(peer: str | None, ipv6_prefix: int = _IPV6_PREFIX) -> str:
+    """The address that counts as one client.
 
-    A peer that is no address (a Unix socket, a test client's name) counts as itself.
+    IPv4 whole, IPv6 by a prefix. IPv6 addresses that were made of an IPv4 address (mapped, NAT64, 6to4,
+    Teredo) are that address. Ports, brackets and zones do not count. A peer that is no address (a test
+    client's name) counts as itself; all that have none (a Unix socket) count as one, named `unix`.
     """
-    if not peer:
-        return _NO_ADDRESS
-    try:
-        address: IPv4Address | IPv6Address = ip_address(peer.partition("%")[0])
-    except ValueError:
-        return f"={_escaped(peer)}"
-    if isinstance(address, IPv6Address):
-        mapped = address.ipv4_mapped
-        return str(mapped) if mapped else str(IPv6Network((address, _IPV6_PREFIX), strict=False))
-    return str(address)
+    return subscriber_of(ipv6_prefix)(peer)
+
+
+@lru_cache(maxsize=128)
+def subscriber_of(ipv6_prefix: int) -> Callable[[str | None], str]:
+    """`client_address` for one prefix, as a look-up that is as fast as a dict."""
+
+    def written(peer: str | None) -> str:
+        address = parse_address(peer) if peer else None
+        if address is None:
+            return f"={_escaped(peer)}" if peer else _NO_ADDRESS
+        address = folded(address)
+        if isinstance(address, IPv6Address):
+            return str(IPv6Network((address, ipv6_prefix), strict=False))
+        return str(address)
+
+    return Remembered(written, LONGEST_ADDRESS).__getitem__
 
 
 def _method(view: RequestView) -> str:
@@ -175,7 +191,6 @@ def _everyone(view: RequestView) -> str:  # noqa: ARG001 - one shape for all par
 
 
 _PLAIN: dict[KeyKind, Callable[[RequestView], str | None]] = {
-    "ip": lambda view: client_address(view.peer),
     "user": lambda view: view.user,
     "global": _everyone,
     "method": _method,
@@ -188,11 +203,13 @@ _NAMED: dict[KeyKind, Callable[[RequestView, str], str | None]] = {
 }
 
 
-@lru_cache(maxsize=8192)
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """`text` as printable ASCII without separators; a long one is replaced by its hash."""
     plain = quote(text, safe="/{}:,<> =", errors="surrogatepass")
     return plain if len(plain) <= _LONGEST_PART else f"#{_digest(text)}"
+
+
+_escaped = Remembered(_escape, _LONGEST_PART).__getitem__
 
 
 def _digest(text: str) -> str:

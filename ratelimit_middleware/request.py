@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 from ratelimit_middleware._types import Environ, Scope
 
-__all__ = ["AsgiView", "Asked", "Kind", "RequestView", "WsgiView", "fold"]
+__all__ = ["AsgiView", "Asked", "Kind", "RequestView", "WsgiView", "fold", "identity_of"]
 
 Kind: TypeAlias = Literal["http", "websocket"]
 
@@ -144,7 +144,7 @@ class AsgiView:
     @property
     def user(self) -> str | None:
         """The `user` that an authentication middleware has put into the scope."""
-        return _identity(self._scope.get("user"))
+        return identity_of(self._scope.get("user"))
 
     @property
     def raw(self) -> Scope:
@@ -280,7 +280,7 @@ def _cookie(header: str, name: str) -> str | None:
     return ", ".join(values) if values else None
 
 
-def _identity(user: Any) -> str | None:
+def identity_of(user: Any) -> str | None:
     """The id of a `scope["user"]`: a text, a dict, or an object as Starlette and others make them."""
     if isinstance(user, str):
         return user or None

@@ -20,6 +20,7 @@ from ratelimit_middleware.responses import Refusal, reason
 from ratelimit_middleware.settling import Stay, Step, undone
 from ratelimit_middleware.stores.base import Store
 from ratelimit_middleware.verdicts import turned_away
+from ratelimit_middleware.views import Views
 from ratelimit_middleware.wsgi_response import watched, watched_start
 
 __all__ = ["RateLimitMiddleware"]
@@ -64,11 +65,14 @@ class RateLimitMiddleware:
         self._faults = FaultLog(LIMITER_FAILED, clock=clock)
         self._unsettled = FaultLog(SETTLING_FAILED, clock=clock)
         self._places = threading.Semaphore(max_waiting_threads)
-        self._answers = Answers(self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report)
+        self._views = Views(self._registry.ruleset, WsgiView, clock)
+        self._answers = Answers(
+            self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report, self._views.refused
+        )
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Serve one request."""
-        view = WsgiView(environ)
+        view = self._views.make(environ)
         verdict = _UNDECIDED
         try:
             verdict = self._registry.admit(view)

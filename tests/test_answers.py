@@ -198,3 +198,14 @@ def test_less_left_is_tighter_and_nothing_checked_never_is() -> None:
     assert not is_tighter(admitted(remaining=2), admitted(remaining=2))
     assert is_tighter(admitted(), nothing)
     assert not is_tighter(nothing, admitted())
+
+
+def test_a_request_over_a_limit_is_told_of_and_no_other() -> None:
+    told: list[RequestView] = []
+    failures: list[Exception] = []
+    said = Answers(load_rules({"default": "5/minute"}), failures.append, told.append)
+    view = request()
+    said.answer(view, admitted())
+    assert told == []
+    said.answer(view, denied("a"))
+    assert told == [view]

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from ratelimit_middleware._types import Scope
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.answers import Answers
+from ratelimit_middleware.client import SeenView
 from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.decision import Decision, Policy, Verdict
 from ratelimit_middleware.errors import RuleFileError
@@ -92,7 +93,7 @@ def _told(ruleset: RuleSet, question: Question) -> Iterator[str]:
     registry = LimiterRegistry(ruleset, store)
     failures: list[Exception] = []
     answers = Answers(ruleset, failures.append)
-    view = AsgiView(_scope(question))
+    view = SeenView(AsgiView(_scope(question)), ruleset.client)
     try:
         verdicts = asyncio.run(_sent(registry, view, question.repeat))
     except Exception as error:  # noqa: BLE001 - a function of the app may raise anything

@@ -69,6 +69,7 @@ def compile_files(parts: Sequence[Part]) -> RuleSet | None:
         case_sensitive=spec.case_sensitive,
         skip_preflight=spec.preflight == "skip",
         ignored=tuple(spec.lint.ignore),
+        client=spec.client.settings,
     )
 
 
@@ -123,6 +124,7 @@ class _Compiler:
             lambda below, message: part.refuse((*path, *below), message),
             self._file.timezone,
             self._any_case(spec),
+            self._file.client,
         )
         limits = compiler.limits(
             f"bucket:{spec.bucket}" if spec.bucket else name,

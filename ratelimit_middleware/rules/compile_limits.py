@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ratelimit_middleware.algorithms.base import Algorithm, ceil_div
@@ -12,9 +12,10 @@ from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.decision import Policy
 from ratelimit_middleware.errors import InvalidLimitError
-from ratelimit_middleware.identity import KeyPart
+from ratelimit_middleware.identity import KeyPart, Missing
 from ratelimit_middleware.rules.algorithms import Numbers, algorithm_of
 from ratelimit_middleware.rules.choices import AskedLimit, MethodCost, Overrides, Released, has_glob
+from ratelimit_middleware.rules.client_spec import ClientSpec
 from ratelimit_middleware.rules.client_written import holds, is_written_by_client
 from ratelimit_middleware.rules.document import Path
 from ratelimit_middleware.rules.grammar import AskedText, LimitText, key_text, parse_limit
@@ -39,6 +40,7 @@ class LimitCompiler:
         refuse: is told a place below the rule and what is wrong there.
         timezone: of the file.
         any_case: paths that differ in case only are one.
+        client: what the file says of clients.
     """
 
     path: Path
@@ -46,6 +48,7 @@ class LimitCompiler:
     refuse: Callable[[Path, str], None]
     timezone: str | None = None
     any_case: bool = False
+    client: ClientSpec = field(default_factory=ClientSpec)
 
     def limits(self, id_base: str, policy_name: Callable[[int], str]) -> tuple[Limit, ...]:
         """All limits whose numbers make sense."""
@@ -72,7 +75,7 @@ class LimitCompiler:
             self._key(text),
             id_base if number == 0 else f"{id_base}#{number + 1}",
             spec.mode == "shadow",
-            missing=spec.missing,
+            missing=self._missing,
             max_wait_ns=self._max_wait_ns(text, algorithm, ("limit", index)),
         )
         if isinstance(text, AskedText):
@@ -90,7 +93,7 @@ class LimitCompiler:
             self._key(most),
             f"{id_base}#in-progress" if number else id_base,
             spec.mode == "shadow",
-            missing=spec.missing,
+            missing=self._missing,
             settle=Released(),
         )
 
@@ -112,8 +115,18 @@ class LimitCompiler:
         return waiting.max_wait
 
     def _key(self, text: Any) -> tuple[KeyPart, ...]:
-        key = text.key or self.spec.key
-        return tuple(replace(part, any_case=self.any_case and part.kind == "path") for part in key)
+        return tuple(self._part(part) for part in text.key or self.spec.key)
+
+    def _part(self, part: KeyPart) -> KeyPart:
+        """A part with what the rule and the file say of it."""
+        part = replace(part, ipv6_prefix=self.spec.ipv6_prefix or self.client.ipv6_prefix)
+        if part.kind == "user" and self.client.user:
+            return replace(part, asked=self.client.user.asked)  # so that an async one is awaited in time
+        return replace(part, any_case=self.any_case and part.kind == "path")
+
+    @property
+    def _missing(self) -> Missing:
+        return self.spec.missing or self.client.missing
 
     def _algorithm(self, text: LimitText | LongLimitSpec | AskedText, place: Path) -> Algorithm | None:
         """The arithmetic; None when it refuses a number."""
@@ -216,7 +229,7 @@ class LimitCompiler:
                 )
 
     def _holds(self, key: tuple[KeyPart, ...]) -> bool:
-        return holds(key, self.spec.missing, self.spec.hosts)
+        return holds(key, self._missing, self.spec.hosts)
 
     def _written_by_client(self, part: KeyPart) -> bool:
         return is_written_by_client(part, self.spec.hosts)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import ValidationError
 
+from ratelimit_middleware.rules.client_spec import ClientSpec
 from ratelimit_middleware.rules.document import BROKEN, Path
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec, WarmUpSpec
 from ratelimit_middleware.rules.lint_spec import LintSpec
@@ -35,15 +36,14 @@ __all__ = ["Misfit", "checked"]
 
 _Error: TypeAlias = Mapping[str, Any]
 
-_EMPTY = {"limit": "an empty list limits nothing: write a limit such as `100/minute`, or leave the rule out"}
-
-_TOP: dict[str, tuple[type[Spec], frozenset[str]]] = {
+_BLOCKS: dict[str | int, tuple[type[Spec], frozenset[str]]] = {
     "store": (StoreSpec, STORE_KEYS_NOT_YET),
+    "client": (ClientSpec, frozenset()),
     "response": (ResponseSpec, frozenset()),
     "lint": (LintSpec, frozenset()),
 }
 """The maps at the top of the file that have keys of their own."""
-
+_EMPTY = {"limit": "an empty list limits nothing: write a limit such as `100/minute`, or leave the rule out"}
 
 _SMALL_MAPS: dict[str, type[Spec]] = {"warm_up": WarmUpSpec, "queue": QueueSpec}
 
@@ -121,8 +121,8 @@ def _unknown_key(path: Path) -> str:
     spec: type[Spec]
     if not parents:
         spec, later = FileSpec, FILE_KEYS_NOT_YET
-    elif parents[0] in _TOP:
-        spec, later = _TOP[str(parents[0])]
+    elif parents[0] in _BLOCKS:
+        spec, later = _BLOCKS[parents[0]]
     elif parents[-1] == "response":
         spec, later = RefusalSpec, frozenset()
         if word in ResponseSpec.model_fields:

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.concurrency import Concurrency
+from ratelimit_middleware.client import Client
 from ratelimit_middleware.decision import Policy, Verdict
 from ratelimit_middleware.errors import RuleFileError, RuleProblem
 from ratelimit_middleware.identity import KeyBuilder, KeyKind, KeyPart, Missing, key_builder, overflow_key
@@ -17,6 +18,7 @@ from ratelimit_middleware.response import Response
 
 __all__ = [
     "Answer",
+    "Client",
     "HeaderStyle",
     "HeadersOn",
     "Ignored",
@@ -34,6 +36,7 @@ HeaderStyle: TypeAlias = Literal["draft-11", "draft-7", "draft-6", "legacy", "le
 HeadersOn: TypeAlias = Literal["all", "refused"]
 Responder: TypeAlias = Callable[[RequestView, Verdict], Any]
 """Gives (status, headers, body); what it gives is checked, whatever it says."""
+_PEERS = Client()
 
 
 class Settle(Protocol):
@@ -195,6 +198,7 @@ class RuleSet:
         case_sensitive: whether `/Items` is another path than `/items`, for rules that do not say.
         skip_preflight: CORS preflights count under `always` only, and under rules that say so.
         ignored: warnings that are not given.
+        client: who the client of a request is.
 
     Raises:
         RuleFileError: two rules or policies have one name, or limits of one id have other numbers.
@@ -212,6 +216,7 @@ class RuleSet:
     case_sensitive: bool = True
     skip_preflight: bool = True
     ignored: tuple[Ignored, ...] = ()
+    client: Client = _PEERS
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell apart what they name."""

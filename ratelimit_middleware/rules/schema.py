@@ -19,6 +19,7 @@ from pydantic import (
 
 from ratelimit_middleware.rules.behaviors import QUEUES, check_idle, check_single, check_together
 from ratelimit_middleware.rules.choices import AskedCost, MethodCost
+from ratelimit_middleware.rules.client_spec import ClientSpec, Ipv6Prefix, MissingWord
 from ratelimit_middleware.rules.document import BROKEN
 from ratelimit_middleware.rules.fields import (
     read_detail,
@@ -49,7 +50,6 @@ from ratelimit_middleware.rules.queue_spec import Concurrent, Queue, QueueSpec
 from ratelimit_middleware.rules.rule_fields import (
     read_cost,
     read_include,
-    read_missing,
     read_override,
     read_place,
     read_preflight,
@@ -97,7 +97,6 @@ _Preflight: TypeAlias = Annotated[
     Literal["skip", "count"],
     plain(read_preflight, choice(("skip", "count"), "Whether CORS preflights count.")),
 ]
-_Missing: TypeAlias = Literal["ip", "skip", "deny"]
 
 
 def numbered(value: Any) -> Any:
@@ -137,9 +136,8 @@ class RuleSpec(Spec):
     response: RefusalSpec | None = None
     trusted: Annotated[bool, plain(read_flag("trusted"), FLAG)] = False
     timezone: Timezone | None = None
-    missing: Annotated[
-        _Missing, plain(read_missing, choice(("ip", "skip", "deny"), "When a part of the key is not there."))
-    ] = "ip"
+    missing: MissingWord | None = None
+    ipv6_prefix: Ipv6Prefix | None = None
     cost: Annotated[int | MethodCost | AskedCost, plain(read_cost, COST)] = 1
     overrides: dict[_Override, LimitSpec] = Field(default_factory=dict)
     routes: Annotated[list[_Route], Field(min_length=1), as_list] = Field(default_factory=list)
@@ -273,6 +271,7 @@ class FileSpec(Spec):
     limits: dict[_Place, _Rule] = Field(default_factory=dict)
     default: _Rule | None = None
     always: Annotated[dict[int, _Rule], _Numbered()] = Field(default_factory=dict)
+    client: ClientSpec = ClientSpec()
     response: ResponseSpec = ResponseSpec()
     lint: LintSpec = LintSpec()
     timezone: Timezone | None = None

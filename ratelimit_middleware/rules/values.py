@@ -19,14 +19,18 @@ __all__ = [
     "DURATION",
     "ENV",
     "FLAG",
+    "HEADER",
     "HEADERS",
+    "HOPS",
     "HOST",
+    "IPV6_PREFIX",
     "KEY",
     "LIMIT",
     "LIMITS",
     "METHOD",
     "MODE",
     "NAME",
+    "NETWORK",
     "PERIOD",
     "PLACE",
     "POSITIVE",
@@ -35,6 +39,7 @@ __all__ = [
     "STATUS",
     "STORE",
     "TIMEZONE",
+    "USER",
     "VERSION",
     "WAIT",
     "Json",
@@ -168,6 +173,17 @@ COST: Json = {
 FLAG: Json = _or_env({"type": "boolean"})
 STATUS: Json = {**_or_env({"type": "integer", "minimum": 400, "maximum": 599}), "description": "Usually 429."}
 TIMEZONE: Json = {"type": "string", "description": "A time zone.", "examples": ["Europe/Berlin", "UTC"]}
+HEADER = text("[A-Za-z0-9!#$%&'*+.^`|~-]+", "The header in which proxies name the client.", "x-forwarded-for")
+HOPS: Json = {
+    **_or_env({"type": "integer", "minimum": 1, "maximum": 100}),
+    "description": "Proxies before the app.",
+}
+IPV6_PREFIX: Json = {
+    **_or_env({"type": "integer", "minimum": 32, "maximum": 128}),
+    "description": "Bits of an IPv6 address that tell clients apart.",
+}
+NETWORK = text(r"unix|[0-9A-Fa-f.:]+(?:/[0-9.]+)?", "Proxies that are believed.", "10.0.0.0/8", "unix")
+USER = text(rf"scope|environ|header:\S+|{_FUNCTION}", "Where the name of the user comes from.", "scope")
 
 
 def plain(read: Callable[[Any], Any], schema: Json) -> Any:

@@ -193,3 +193,12 @@ def test_a_request_that_lacks_a_part_of_the_key_has_its_reason(tmp_path: Path) -
 
     assert "\ndefault: the request lacks a part of the key, and `missing: deny`\n" in text
     assert "request 1: refused with 429" in text
+
+
+def test_the_client_behind_a_trusted_proxy_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text("client: {trusted_proxies: 10.0.0.0/8}\ndefault: 5/minute\n")
+    headers = (("X-Forwarded-For", "6.6.6.6, 198.51.100.7"),)
+    for peer, client in (("10.0.0.5", "198.51.100.7"), ("192.0.2.7", "192.0.2.7")):
+        text, _ = explain(str(path), Question("GET", "/", peer, headers))
+        assert f"  bucket  default|{client}\n" in text

@@ -11,6 +11,7 @@ import pytest
 
 from ratelimit_middleware.errors import RuleFileError
 from ratelimit_middleware.rules.algorithms import ALGORITHMS, NOT_YET
+from ratelimit_middleware.rules.client_spec import ClientSpec
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.schema import FileSpec, RuleSpec
@@ -87,6 +88,7 @@ def test_the_mistakes_of_the_page_are_told_as_it_shows_them(
 
 def test_every_key_has_its_line_in_a_table() -> None:
     assert FileSpec.model_fields.keys() | RuleSpec.model_fields.keys() <= words_of_tables(PAGE)
+    assert ClientSpec.model_fields.keys() <= words_of_tables(PAGE.partition("## Who the client is")[2])
     assert LongLimitSpec.model_fields.keys() <= words_of_tables(LIMITS_PAGE)
 
 

@@ -22,9 +22,9 @@ WAITING = {
     1: [],
     2: [],
     3: [],
-    4: ["timeout", "on_error", "expected_workers", "client", "tiers", "reserve", "tiers", "charge"],
+    4: ["timeout", "on_error", "expected_workers", "tiers", "reserve", "tiers", "charge"],
     5: [
-        *("reload", "prefix", "timeout", "on_error", "deny_cache", "client", "exempt", "deny", "tiers"),
+        *("reload", "prefix", "timeout", "on_error", "deny_cache", "exempt", "deny", "tiers"),
         *("adaptive", "tiers", "penalty", "metrics", "relate", "messages", "on_excess"),
     ],
 }

@@ -24,6 +24,7 @@ KEYS = [
     "status", "detail", "problem", "responder", "headers_on", "expose_cors",
     "lint", "ignore", "since",
     "count", "per", "burst", "algorithm", "timezone", "refill", "capacity", "method", "POST", "include",
+    "client", "trusted_proxies", "hops", "header", "ipv6_prefix", "missing", "user",
 ]
 WORDS = st.sampled_from([
     "1", "true", "off", "none", "unlimited", "5/s", "5/minute;9/h", "10/second,burst", "reject", "warm_up",
@@ -32,6 +33,8 @@ WORDS = st.sampled_from([
     "month", "15m", "100/month", "gcra", "fixed_window", "token_bucket", "Europe/Berlin", "skip", "deny",
     "user", "cookie:a+path", "a.example", "*.example", "POST", "a-*", "~/(a|b)+", "count",
     "RL101", "RL301 api", "2026-01-31",
+    "user", "cookie:a+path", "a.example", "*.example", "POST", "a-*",
+    "10.0.0.0/8", "unix", "::1", "forwarded", "x_real", "64", "scope",
     "draft-7", "refused", "python:json:dumps", "python:json:x", "python:x",
 ])
 # fmt: on
@@ -47,6 +50,10 @@ SCALARS = (
 ROUTES = st.sampled_from(
     ["/x", "GET /x/{id}", "POST,PUT /a/**", "/x/", "/<int:id>", "~/v[0-9]+/.*"]
 ) | st.text(max_size=15)
+ROUTES = st.sampled_from(["/x", "GET /x/{id}", "POST,PUT /a/**", "/x/", "/<int:id>"]) | st.text(max_size=15)
+NETWORKS = st.ip_addresses().map(str) | st.sampled_from(
+    ["10.0.0.0/8", "unix", "::/0", "10.0.0.1/8", "fe80::1%1"]
+)
 VALUES = st.recursive(
     SCALARS,
     lambda inner: (
@@ -69,6 +76,7 @@ RULES = st.fixed_dictionaries(
     | {
         "timezone": WORDS | VALUES,
         "missing": WORDS | VALUES,
+        "ipv6_prefix": st.integers(0, 130) | VALUES,
         "bucket": WORDS | VALUES,
         "case_sensitive": st.booleans() | VALUES,
         "preflight": WORDS | VALUES,
@@ -78,6 +86,18 @@ RULES = st.fixed_dictionaries(
         "methods": st.lists(WORDS, max_size=2) | VALUES,
         "routes": st.lists(WORDS, max_size=2) | VALUES,
         "overrides": st.dictionaries(WORDS, WORDS | LONG_FORMS, max_size=2) | VALUES,
+    },
+)
+CLIENTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "trusted_proxies": st.lists(WORDS | NETWORKS, max_size=3) | NETWORKS | VALUES,
+        "hops": st.integers(-1, 200) | VALUES,
+        "header": WORDS | VALUES,
+        "ipv6_prefix": st.integers(0, 130) | VALUES,
+        "missing": WORDS | VALUES,
+        "user": st.sampled_from(["scope", "environ", "header:x", "python:json:dumps"]) | WORDS | VALUES,
+        "trusted": st.booleans() | VALUES,
     },
 )
 FILES = st.fixed_dictionaries(
@@ -94,6 +114,7 @@ FILES = st.fixed_dictionaries(
         "case_sensitive": st.booleans() | VALUES,
         "preflight": WORDS | VALUES,
         "lint": st.fixed_dictionaries({"ignore": st.lists(WORDS, max_size=2) | VALUES}) | VALUES,
+        "client": CLIENTS | VALUES,
         "other": VALUES,
     },
 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import date
-from ipaddress import IPv4Network, IPv6Network
 
 from ratelimit_middleware.rules.lint.surroundings import (
     client_written_keys,
@@ -40,7 +38,7 @@ def lint(ruleset: RuleSet, *, today: date, workers: int = 1) -> tuple[LintWarnin
     """
     found = [
         *memory_under_workers(ruleset, workers),
-        *wide_proxies(ruleset, _trusted_proxies(ruleset)),
+        *wide_proxies(ruleset),
         *idle_limits(ruleset),
         *under_unlimited(ruleset),
         *unmet_default(ruleset),
@@ -53,11 +51,3 @@ def lint(ruleset: RuleSet, *, today: date, workers: int = 1) -> tuple[LintWarnin
     order = {rule.name: number for number, rule in enumerate(ruleset.rules)}
     found.sort(key=lambda warning: (order.get(warning.rule, -1), warning.code))
     return tuple(warning for warning in found if not warning.is_ignored(ruleset.ignored))
-
-
-def _trusted_proxies(ruleset: RuleSet) -> Sequence[IPv4Network | IPv6Network]:
-    """Of the key `client`, as soon as rule sets have it."""
-    networks: Sequence[IPv4Network | IPv6Network] = getattr(
-        getattr(ruleset, "client", None), "trusted_proxies", ()
-    )
-    return networks

@@ -35,9 +35,9 @@ def client_written_keys(ruleset: RuleSet) -> Iterator[LintWarning]:
             )
 
 
-def wide_proxies(ruleset: RuleSet, trusted: Iterable[IPv4Network | IPv6Network]) -> Iterator[LintWarning]:
+def wide_proxies(ruleset: RuleSet) -> Iterator[LintWarning]:
     """RL302: trusted proxies that hold nearly everybody."""
-    for network in too_wide(trusted):
+    for network in too_wide(ruleset.client.trusted_proxies):
         yield about(
             ruleset,
             None,

@@ -13,7 +13,7 @@ from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.decision import Policy
 from ratelimit_middleware.errors import RuleFileError
 from ratelimit_middleware.rules.lint import CODES, LintWarning, lint
-from ratelimit_middleware.rules.lint.surroundings import too_wide, wide_proxies
+from ratelimit_middleware.rules.lint.surroundings import too_wide
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.model import Ignored, KeyPart, Limit, Rule, RuleSet
 
@@ -391,8 +391,8 @@ def test_networks_of_a_site_are_not_too_wide(narrow: str) -> None:
 
 
 def test_proxies_that_hold_everybody_are_named_each() -> None:
-    networks = [ip_network("0.0.0.0/0"), ip_network("10.0.0.0/8"), ip_network("::/0")]
-    found = list(wide_proxies(load_rules({"default": "5/s"}), networks))
+    trusted = ["0.0.0.0/0", "10.0.0.0/8", "::/0"]
+    found = warnings({"default": "5/s", "client": {"trusted_proxies": trusted}})
     assert [(warning.code, warning.rule, warning.place) for warning in found] == [("RL302", "", "rules")] * 2
     assert "holds 0.0.0.0/0, so nearly everybody" in found[0].message
 

@@ -33,16 +33,7 @@ def test_every_code_has_a_section_and_a_line_in_the_table() -> None:
     assert tuple(re.findall(r"^\| \[(RL[0-9]{3})\]\(#rl", PAGE, re.MULTILINE)) == CODES
 
 
-WAITING = ("RL302",)
-"""Of a key that is not read yet."""
-
-
-@pytest.mark.parametrize("code", WAITING)
-def test_a_code_that_waits_for_its_key_has_no_examples_yet(code: str) -> None:
-    assert examples(SECTIONS[code]) == []
-
-
-@pytest.mark.parametrize("code", [code for code in CODES if code not in WAITING])
+@pytest.mark.parametrize("code", CODES)
 def test_the_examples_of_a_code_trigger_it_and_mend_it(code: str, tmp_path: Path) -> None:
     triggering, mended = examples(SECTIONS[code])
     workers = 4 if code == "RL501" else 1
