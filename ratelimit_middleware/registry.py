@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from ratelimit_middleware.decision import Decision, Outcome, Verdict
+from ratelimit_middleware.decision import UNCHECKED, Decision, Outcome, Verdict
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.rules.match import Counted, Matcher
@@ -80,6 +80,11 @@ class LimiterRegistry:
             return settle(limits, await self._async_store.take_async(checks))
         return settle(limits, self._threaded_store.take(checks))
 
+    @property
+    def store(self) -> Store | AsyncStore:
+        """Where buckets live."""
+        return self._threaded_store if self._async_store is None else self._async_store
+
     def close(self) -> None:
         """Let go of a store called from threads."""
         self._threaded_store.close()
@@ -110,7 +115,9 @@ class LimiterRegistry:
             if limit.plain:
                 key = limit.build_key(view, route) or limit.overflow  # a plain limit always has a key
                 limits.append(limit)
-                checks.append(Check(key, limit.algorithm, limit.overflow, limit.cost, 0, limit.shadow))
+                checks.append(
+                    Check(key, limit.algorithm, limit.overflow, limit.cost, 0, limit.shadow, limit.on_error)
+                )
             elif not _add_varying(limit, view, route, limits, checks):
                 skipped.append(limit)
         if skipped and _is_uncovered(counted, skipped):
@@ -136,7 +143,7 @@ def _add_varying(
     if chosen:  # else unlimited for this request, which is an answer too
         cost = limit.cost_of(view) if limit.cost_of else limit.cost
         limits.append(chosen)
-        checks.append(Check(key, chosen.algorithm, limit.overflow, cost, 0, limit.shadow))
+        checks.append(Check(key, chosen.algorithm, limit.overflow, cost, 0, limit.shadow, limit.on_error))
     return True
 
 
@@ -154,10 +161,15 @@ def _denied(limit: Limit) -> Verdict:
 
 
 def settle(limits: Sequence[Limit], decisions: Sequence[Decision]) -> Verdict:
-    """One verdict from the decisions of all limits that count, in the same order."""
+    """One verdict from the decisions of all limits that count, in the same order.
+
+    A limit that was let through unchecked has nothing to tell: it is not among the outcomes.
+    """
     outcomes: list[Outcome] = []
     shadows: list[Outcome] = []
     for limit, decision in zip(limits, decisions, strict=True):
+        if decision is UNCHECKED:
+            continue
         (shadows if limit.shadow else outcomes).append(Outcome(limit.policy, decision))
     refusing = [outcome for outcome in outcomes if not outcome.decision.allowed]
     if refusing:

@@ -69,6 +69,7 @@ class LimitCompiler:
             id_base if number == 0 else f"{id_base}#{number + 1}",
             spec.mode == "shadow",
             missing=spec.missing,
+            on_error=spec.on_error,
         )
         if isinstance(text, AskedText):
             limit = replace(limit, choose=AskedLimit(text.asked, self._reader(limit)))

@@ -22,9 +22,9 @@ WAITING = {
     1: [],
     2: [],
     3: ["queue", "queue", "warm_up_queue", "queue", "concurrency"],
-    4: ["timeout", "on_error", "expected_workers", "client", "tiers", "reserve", "tiers", "charge"],
+    4: ["client", "tiers", "reserve", "tiers", "charge"],
     5: [
-        *("reload", "prefix", "timeout", "on_error", "deny_cache", "client", "exempt", "deny", "tiers"),
+        *("reload", "deny_cache", "client", "exempt", "deny", "tiers"),
         *("adaptive", "tiers", "penalty", "metrics", "queue", "queue", "relate", "messages", "on_excess"),
     ],
 }

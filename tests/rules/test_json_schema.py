@@ -30,6 +30,7 @@ ONLY_LOADING_KNOWS = (
     *("overrides_of", "overrides_with", "period_too_long", "responder_", "route_", "status_twice"),
     *("timezone_without", "unknown_converter", "unknown_method", "unlimited_", "warm_up_", "yaml_"),
     *("cold_factor_too_large", "key_function", "limit_function", "file_without_rules"),
+    *("not_yet_redis", "on_error_of", "store_fallback", "store_remote"),
 )
 """What takes more than one value to see, or the app, or other files."""
 
