@@ -61,8 +61,9 @@ class StoreSettings:
 
     @property
     def scheme(self) -> str:
-        """The kind of store: what stands before `://`."""
-        return self.url.partition("://")[0]
+        """The kind of store: what stands before `://`; empty for what is no URL."""
+        scheme, mark, _ = self.url.partition("://")
+        return scheme if mark else ""
 
     @property
     def is_remote(self) -> bool:

@@ -34,7 +34,8 @@ def open_store(store: StoreSettings | str, clock: Clock | None = None) -> Store:
         return _open_memory(settings, clock)
     if url.startswith(_SHARED):
         return _open_shared(url.removeprefix(_SHARED), settings, clock)
-    raise StoreError(f"no store is known for the URL {url!r}: expected memory:// or shared://")
+    # The rest of the URL may hold a password.
+    raise StoreError(f"no store is known for {settings.scheme}:// URLs: expected memory:// or shared://")
 
 
 def _open_memory(settings: StoreSettings, clock: Clock | None) -> Store:
