@@ -8,11 +8,10 @@ from contextlib import suppress
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock, SystemClock
 from ratelimit_middleware.errors import StoreUnavailableError
 
-__all__ = ["LIMITER_FAILED", "RESPONDER_FAILED", "STORE_FAILED", "FaultLog"]
+__all__ = ["LIMITER_FAILED", "RESPONDER_FAILED", "FaultLog"]
 
 LIMITER_FAILED = "limits cannot be checked, requests are answered with 503"
 RESPONDER_FAILED = "an own responder failed, the built-in refusal is sent in its place"
-STORE_FAILED = "the store does not answer, limits go by their policy for that, unless they say otherwise"
 
 _logger = logging.getLogger("ratelimit_middleware")
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock, SystemClock
 from ratelimit_middleware.errors import InvalidLimitError, NeverAdmittedError
-from ratelimit_middleware.faults import STORE_FAILED, FaultLog
+from ratelimit_middleware.faults import FaultLog
 from ratelimit_middleware.store_settings import OnError
 from ratelimit_middleware.stores._breaker import Breaker
 
-__all__ = ["GuardStats", "Health", "NoAnswerError", "Ticket"]
+__all__ = ["GuardStats", "Health", "LoopStoodStillError", "NoAnswerError", "Ticket"]
 
 logger = logging.getLogger("ratelimit_middleware.stores")
 
@@ -21,6 +21,10 @@ _OBJECTIONS = (InvalidLimitError, NeverAdmittedError)
 
 class NoAnswerError(Exception):
     """A call has not been answered in its time."""
+
+
+class LoopStoodStillError(NoAnswerError):
+    """The event loop has been busy for so long that the answer may have come: the store is not to blame."""
 
 
 class GuardStats(NamedTuple):
@@ -46,7 +50,7 @@ class Ticket:
 
     __slots__ = ("_health", "number", "started_ns")
 
-    def __init__(self, health: Health, number: int, started_ns: int) -> None:
+    def __init__(self, health: Health, number: int, started_ns: int | None) -> None:
         self._health = health
         self.number = number
         self.started_ns = started_ns
@@ -73,7 +77,7 @@ class Health:
 
     Args:
         policy: what is done meanwhile, for the log.
-        timeout_ns: an answer that took longer counts as a failure, though it is used.
+        timeout_ns: a timed call that took longer counts as a failure, though its answer is used.
         clock: tells the time.
     """
 
@@ -83,18 +87,24 @@ class Health:
         self._timeout_ns = timeout_ns
         self._now_ns = (clock or SystemClock()).now_ns
         self._breaker = Breaker(clock=clock)
-        self._faults = FaultLog(f"{STORE_FAILED} `{policy}`", clock=clock)
+        self._faults = FaultLog(
+            f"the store does not answer: on_error is `{policy}` until it does", clock=clock
+        )
         self._errors = self._timeouts = 0
         self.retry_after_ns = self._breaker.retry_after_ns
 
-    def admit(self) -> Ticket | None:
-        """A ticket, or None when the store is not to be asked now."""
+    def admit(self, *, timed: bool) -> Ticket | None:
+        """A ticket, or None when the store is not to be asked now.
+
+        Args:
+            timed: take the time of the call; else whoever makes it ends it in time.
+        """
         number = self._breaker.admit()
-        return None if number is None else Ticket(self, number, self._now_ns())
+        return None if number is None else Ticket(self, number, self._now_ns() if timed else None)
 
     def answered(self, ticket: Ticket) -> None:
         """The store has answered."""
-        took_ns = self._now_ns() - ticket.started_ns
+        took_ns = 0 if ticket.started_ns is None else self._now_ns() - ticket.started_ns
         if took_ns > self._timeout_ns:
             self.failed(ticket, NoAnswerError(f"an answer took {took_ns / 1e6:.0f} ms"))
             return
@@ -111,7 +121,10 @@ class Health:
         # Two threads at once may count one failure for two, which does no harm.
         self._errors += 1
         self._timeouts += isinstance(error, (NoAnswerError, TimeoutError))
-        self._breaker.failed(ticket.number)
+        if isinstance(error, LoopStoodStillError):
+            self._breaker.given_up(ticket.number)
+        else:
+            self._breaker.failed(ticket.number)
         self._faults.report(error)
 
     def given_up(self, ticket: Ticket) -> None:

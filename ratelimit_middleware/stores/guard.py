@@ -14,7 +14,7 @@ from ratelimit_middleware.clock import NS_PER_SECOND, Clock
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.errors import InvalidLimitError
 from ratelimit_middleware.store_settings import StoreSettings
-from ratelimit_middleware.stores._health import GuardStats, Health, NoAnswerError
+from ratelimit_middleware.stores._health import GuardStats, Health, LoopStoodStillError, NoAnswerError
 from ratelimit_middleware.stores._outage import HereNs, Outage
 from ratelimit_middleware.stores.base import AsyncStore, Check, Store, StoreStats
 from ratelimit_middleware.stores.divided import DividedStore
@@ -102,7 +102,7 @@ class GuardedStore(_Guard):
         return self._ask(self._store.stats, self._outage.stats)
 
     def _ask(self, call: Callable[..., _T], instead: Callable[..., _T], *args: object) -> _T:
-        ticket = self._health.admit()
+        ticket = self._health.admit(timed=True)
         if ticket is not None:
             with ticket:
                 return call(*args)
@@ -163,7 +163,7 @@ class GuardedAsyncStore(_Guard):
     async def _ask_async(
         self, call: Callable[..., Coroutine[Any, Any, _T]], instead: Callable[..., _T], *args: object
     ) -> _T:
-        ticket = self._health.admit()
+        ticket = self._health.admit(timed=False)
         if ticket is not None:
             with ticket:
                 return await _within(self._timeout_s, call(*args))
@@ -214,10 +214,16 @@ async def _within(timeout_s: float, call: Coroutine[Any, Any, _T]) -> _T:
     """
     import asyncio  # costs a third of the package's import time, and only event loops need it
 
+    loop = asyncio.get_running_loop()
+    started_s = loop.time()
     try:
         if sys.version_info >= (3, 11):
             async with asyncio.timeout(timeout_s):
                 return await call
         return await asyncio.wait_for(call, timeout_s)  # the same, for the price of a task
     except asyncio.TimeoutError as error:  # the built-in one only since 3.11
+        # An app that blocks its loop hears all answers late, and would open the breaker of a store in order.
+        took_s = loop.time() - started_s
+        if took_s > 1.5 * timeout_s:
+            raise LoopStoodStillError(f"the event loop stood still for {took_s * 1000:.0f} ms") from error
         raise NoAnswerError(f"no answer within {timeout_s * 1000:g} ms") from error
