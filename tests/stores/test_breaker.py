@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from ratelimit_middleware.clock import ManualClock
@@ -118,3 +120,12 @@ def test_a_call_that_is_given_up_while_it_is_closed_counts_for_nothing(breaker: 
 
 def test_it_is_asked_again_at_once_while_it_is_closed(breaker: Breaker) -> None:
     assert breaker.retry_after_ns() == 0
+
+
+def test_of_many_threads_one_probes(breaker: Breaker, clock: ManualClock) -> None:
+    opened(breaker)
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(20):
+            clock.advance(1)
+            tickets = list(threads.map(lambda _: breaker.admit(), range(32)))
+            assert sum(ticket is not None for ticket in tickets) == 1

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from ratelimit_middleware.algorithms.base import Algorithm
+from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
+from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
+from ratelimit_middleware.algorithms.pacing import Pacing
+from ratelimit_middleware.algorithms.qps_window import QpsWindow
+from ratelimit_middleware.algorithms.sliding_counter import SlidingCounter
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
+from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
+from ratelimit_middleware.algorithms.smooth_warming_up import SmoothWarmingUp
+from ratelimit_middleware.algorithms.token_bucket import TokenBucket
+from ratelimit_middleware.algorithms.warm_up import WarmUp
+from ratelimit_middleware.algorithms.warm_up_pacing import WarmUpPacing
+from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
 from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.errors import InvalidLimitError
 from ratelimit_middleware.stores.base import Check, Store
@@ -36,6 +48,34 @@ def test_each_process_admits_its_share_rounded_down_and_at_least_one(
 @pytest.mark.parametrize("workers", range(1, 200))
 def test_the_rounding_of_a_factor_costs_no_permit(workers: int) -> None:
     assert SlidingWindow(3 * workers, 60).scaled(1 / workers).limit == 3
+
+
+EVERY_KIND: list[Algorithm] = [
+    SlidingWindow(8, 60),
+    FixedWindow(8, "minute"),
+    SlidingCounter(8, 60),
+    WarmUpWindow(30, 1, 10),
+    GCRA(8, 60, 8),
+    TokenBucket(8, 60),
+    LeakyBucket(8, 8),
+    SmoothBursty(8),
+    SmoothWarmingUp(8, 10),
+    WarmUp(30, 10),
+    QpsWindow(8),
+    Pacing(8, 1),
+    WarmUpPacing(30, 10),
+]
+
+
+@pytest.mark.parametrize("algorithm", EVERY_KIND, ids=lambda algorithm: type(algorithm).__name__)
+@pytest.mark.parametrize("workers", [4, 1000])
+def test_every_algorithm_can_be_divided_and_admits_something_and_no_more_than_before(
+    clock: ManualClock, algorithm: Algorithm, workers: int
+) -> None:
+    asked = Check("a", algorithm, "a*")
+    share = admitted(DividedStore(workers, clock=clock), asked)
+    whole = admitted(DividedStore(1, clock=clock), asked)
+    assert 1 <= share <= whole
 
 
 def test_a_rate_and_its_burst_are_divided_both(clock: ManualClock) -> None:
