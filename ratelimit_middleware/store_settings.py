@@ -44,7 +44,7 @@ class StoreSettings:
     expected_workers: int | None = None
     workers: int = 1
     max_keys: int = 100_000
-    prefix: str = "ratelimit"
+    prefix: str = "ratelimit:"
 
     def __post_init__(self) -> None:
         """Refuse nonsense."""
