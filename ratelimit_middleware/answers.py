@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ratelimit_middleware.decision import Outcome, Verdict
+from ratelimit_middleware.errors import StoreUnavailableError
 from ratelimit_middleware.headers import Field, field_names, rate_limit_fields
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.responder import replaced
@@ -87,9 +88,10 @@ class Answers:
             fields.append(self._exposed)
         return fields
 
-    def unavailable(self, view: RequestView) -> Refusal:
-        """503: the limits cannot be checked."""
-        return unavailable(view, problem=self._common.problem)
+    def unavailable(self, view: RequestView, error: Exception | None = None) -> Refusal:
+        """503: the limits cannot be checked, for the reason of `error`."""
+        retry_after_ns = error.retry_after_ns if isinstance(error, StoreUnavailableError) else None
+        return unavailable(view, retry_after_ns=retry_after_ns, problem=self._common.problem)
 
     def _refusal(self, view: RequestView, verdict: Verdict) -> Refusal:
         """In the words of the rule that binds."""

@@ -80,7 +80,7 @@ class RateLimitMiddleware:
             reply = self._answers.answer(view, verdict)
         except Exception as error:  # noqa: BLE001 - a limiter that fails must not let requests through
             self._faults.report(error)
-            reply = self._answers.unavailable(view)
+            reply = self._answers.unavailable(view, error)
         outer: Told | None = scope.get(TOLD)
         if isinstance(reply, Refusal):
             if outer:

@@ -9,15 +9,19 @@ from os import PathLike
 from typing import Any, TypeAlias
 
 from ratelimit_middleware.clock import Clock, SystemClock, utc_date
-from ratelimit_middleware.errors import RuleFileError, RuleProblem
+from ratelimit_middleware.errors import InvalidLimitError, RuleFileError, RuleProblem
 from ratelimit_middleware.registry import LimiterRegistry
 from ratelimit_middleware.rules.lint import lint
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.model import RuleSet
+from ratelimit_middleware.stores._workers import ProcessesWarning, warn_of_workers
 from ratelimit_middleware.stores.base import AsyncStore, Store
+from ratelimit_middleware.stores.divided import DividedStore
+from ratelimit_middleware.stores.guard import GuardedAsyncStore, GuardedStore, guarded
+from ratelimit_middleware.stores.memory import MemoryStore
 from ratelimit_middleware.stores.open import open_store
 
-__all__ = ["RulesSource", "build_registry"]
+__all__ = ["RulesSource", "build_registry", "processes_warning"]
 
 _MOST_LINES = 20
 
@@ -45,12 +49,35 @@ def build_registry(
         RuleFileError: the rules have mistakes, or name an async function where nothing can be awaited;
             nothing was built.
         StoreError: the store cannot be opened.
+        InvalidLimitError: a `RuleSet` wants `fallback` and does not tell the number of processes.
     """
     ruleset = load_rules(rules)
     if not awaits:
         _refuse_async(ruleset)
     _log_warnings(ruleset)
-    return LimiterRegistry(ruleset, open_store(ruleset.store_url, clock) if store is None else store)
+    if store is None:
+        store = open_store(ruleset.store, clock)
+    elif isinstance(store, MemoryStore):
+        warn_of_workers()
+    return LimiterRegistry(ruleset, _guarded(store, ruleset, clock))
+
+
+def processes_warning(registry: LimiterRegistry) -> ProcessesWarning:
+    """What looks at the requests of a WSGI server for a sign that the counts are not shared."""
+    return ProcessesWarning(registry.store)
+
+
+def _guarded(store: Store | AsyncStore, ruleset: RuleSet, clock: Clock | None) -> Store | AsyncStore:
+    """The store behind a guard, where it may fail and something is to be done about it."""
+    settings = ruleset.store
+    own = {limit.on_error for rule in ruleset.rules for limit in rule.limits} - {None}
+    if isinstance(store, (MemoryStore, DividedStore, GuardedStore, GuardedAsyncStore)):
+        return store
+    if not (settings.is_remote or settings.on_error or own):
+        return store
+    if "fallback" in own and settings.expected_workers is None:
+        raise InvalidLimitError("expected_workers", None, "the number of processes that share the store")
+    return guarded(store, settings, clock)
 
 
 def _refuse_async(ruleset: RuleSet) -> None:

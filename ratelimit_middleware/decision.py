@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["Decision", "Outcome", "Policy", "Verdict"]
+__all__ = ["UNCHECKED", "Decision", "Outcome", "Policy", "Verdict"]
 
 
 class Decision(NamedTuple):
@@ -44,6 +44,11 @@ class Decision(NamedTuple):
     def reset_after(self) -> float:
         """`reset_after_ns` in seconds."""
         return self.reset_after_ns / 1e9
+
+
+UNCHECKED = Decision(True, -1, 0, None, 0, 0, 0)  # noqa: FBT003 - fields in order
+"""Let through uncounted: the store does not answer, and the limit's policy is `allow`. Known by identity: it
+has no numbers to tell, and no moment that could be given back."""
 
 
 class Policy(NamedTuple):

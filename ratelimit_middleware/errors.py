@@ -5,6 +5,7 @@
     ├── NeverAdmittedError (ValueError)   more permits wanted than a bucket ever holds
     ├── RuleFileError      (ValueError)   one or more mistakes in a rule file
     └── StoreError         (RuntimeError) a store cannot answer
+        └── StoreUnavailableError         and requests are to be refused until it does
 
 A refusal that waiting would turn into an admission is not an exception: it is a value (`Decision`,
 `Verdict`).
@@ -22,6 +23,7 @@ __all__ = [
     "RuleFileError",
     "RuleProblem",
     "StoreError",
+    "StoreUnavailableError",
 ]
 
 
@@ -61,6 +63,18 @@ class NeverAdmittedError(RateLimitError, ValueError):
 
 class StoreError(RateLimitError, RuntimeError):
     """Raised by a store that cannot answer; the failure policy decides what the request hears."""
+
+
+class StoreUnavailableError(StoreError):
+    """Raised by a guarded store that does not answer, for limits whose policy is `deny`.
+
+    Args:
+        retry_after_ns: how long until the store is asked again, ns.
+    """
+
+    def __init__(self, retry_after_ns: int) -> None:
+        super().__init__("the store does not answer, and the policy for that is `deny`")
+        self.retry_after_ns = retry_after_ns
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import logging
 from contextlib import suppress
 
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock, SystemClock
+from ratelimit_middleware.errors import StoreUnavailableError
 
 __all__ = ["LIMITER_FAILED", "RESPONDER_FAILED", "SETTLING_FAILED", "FaultLog"]
 
@@ -37,8 +38,11 @@ class FaultLog:
     def report(self, error: Exception) -> None:
         """Log `error`, or only count it; never raises, whatever a clock or a logging filter of the app does.
 
-        Two threads at once may both log, which does no harm.
+        An outage of the store is not reported: its guard has done so. Two threads at once may both log,
+        which does no harm.
         """
+        if isinstance(error, StoreUnavailableError):
+            return
         with suppress(Exception):
             self._report(error)
 

@@ -26,6 +26,7 @@ __all__ = [
     "legacy_seconds",
     "rate_limit_fields",
     "retry_after_s",
+    "seconds_up",
 ]
 
 Field: TypeAlias = tuple[str, str]
@@ -71,14 +72,14 @@ def field_names(styles: Sequence[str]) -> list[str]:
 
 def retry_after_s(verdict: Verdict) -> int | None:
     """Whole seconds for `Retry-After`: rounded up, at least 1; None when no waiting helps."""
-    return None if verdict.retry_after_ns is None else _seconds_up(verdict.retry_after_ns)
+    return None if verdict.retry_after_ns is None else seconds_up(verdict.retry_after_ns)
 
 
 def draft_11(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
     """`RateLimit-Policy` with every limit that was checked, `RateLimit` with the binding one."""
     decision = binding.decision
     name, _ = _words(binding.policy)
-    window_s = _seconds_up(_effective_window_ns(decision))
+    window_s = seconds_up(_effective_window_ns(decision))
     return [
         ("RateLimit-Policy", ", ".join([_words(policy)[1] for policy, _ in outcomes])),
         ("RateLimit", f"{name};r={_integer(decision.remaining)};t={window_s}"),
@@ -103,7 +104,7 @@ def legacy(_: Sequence[Outcome], binding: Outcome) -> list[Field]:
     """`X-RateLimit-Limit`, `-Remaining` and `-Reset` (epoch seconds, rounded up) of the binding limit."""
     limit, remaining, _reset_s = _numbers(binding)
     reset_ns = binding.decision.at_ns + _effective_window_ns(binding.decision)
-    return _three_fields("X-RateLimit", (limit, remaining, _seconds_up(reset_ns)))
+    return _three_fields("X-RateLimit", (limit, remaining, seconds_up(reset_ns)))
 
 
 def legacy_seconds(_: Sequence[Outcome], binding: Outcome) -> list[Field]:
@@ -125,7 +126,7 @@ _WRITERS: Mapping[str, Callable[[Sequence[Outcome], Outcome], list[Field]]] = Ma
 def _numbers(binding: Outcome) -> tuple[int, int, int]:
     """Quota, permits left and seconds left of the binding limit, as they are written."""
     policy, decision = binding
-    window_s = _seconds_up(_effective_window_ns(decision))
+    window_s = seconds_up(_effective_window_ns(decision))
     return _integer(policy.quota), _integer(decision.remaining), window_s
 
 
@@ -141,7 +142,7 @@ def _three_fields(prefix: str, numbers: tuple[int, int, int]) -> list[Field]:
 def _unnamed_policies(outcomes: Sequence[Outcome]) -> list[Field]:
     """`RateLimit-Policy` as the drafts up to 7 write it: `100;w=60`; they have no word for other units."""
     members = [
-        f"{_integer(policy.quota)};w={_seconds_up(policy.window_ns)}"
+        f"{_integer(policy.quota)};w={seconds_up(policy.window_ns)}"
         for policy, _ in outcomes
         if policy.window_ns
     ]
@@ -165,7 +166,7 @@ def _words(policy: Policy) -> tuple[str, str]:
     quota = f"{name};q={_integer(policy.quota)}"
     if not policy.window_ns:  # requests in progress: section 3.1.3 of the draft
         return name, f'{quota};qu="concurrent-requests"'
-    return name, f"{quota};w={_seconds_up(policy.window_ns)}"
+    return name, f"{quota};w={seconds_up(policy.window_ns)}"
 
 
 def _integer(number: int) -> int:
@@ -175,6 +176,6 @@ def _integer(number: int) -> int:
     return 0 if number < 0 else _LARGEST_INTEGER
 
 
-def _seconds_up(duration_ns: int) -> int:
+def seconds_up(duration_ns: int) -> int:
     """Rounded up and at least 1: nothing left for zero seconds would say nothing."""
     return _integer(-(-duration_ns // NS_PER_SECOND)) or 1

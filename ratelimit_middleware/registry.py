@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
-from ratelimit_middleware.decision import Decision, Verdict
+from ratelimit_middleware.decision import UNCHECKED, Decision, Verdict
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.leases import LeaseKeeper
 from ratelimit_middleware.request import RequestView
@@ -126,6 +126,11 @@ class LimiterRegistry:
             else:
                 await store.give_back_async(check, at_ns)
 
+    @property
+    def store(self) -> Store | AsyncStore:
+        """Where buckets live."""
+        return self._threaded_store if self._async_store is None else self._async_store
+
     def close(self) -> None:
         """Let go of a store called from threads."""
         self._keeper.close()
@@ -142,6 +147,7 @@ class LimiterRegistry:
             Booking(check, decision.at_ns, limit.settle)
             for limit, check, decision in zip(limits, checks, decisions, strict=True)
             if decision.allowed and (verdict.allowed or check.shadow) and (verdict.wait_ns or limit.settle)
+            if decision is not UNCHECKED
         )
         return verdict._replace(bookings=bookings)
 
@@ -182,7 +188,15 @@ class LimiterRegistry:
                 key = limit.build_key(view, route) or limit.overflow  # a plain limit always has a key
                 limits.append(limit)
                 checks.append(
-                    Check(key, limit.algorithm, limit.overflow, limit.cost, limit.max_wait_ns, limit.shadow)
+                    Check(
+                        key,
+                        limit.algorithm,
+                        limit.overflow,
+                        limit.cost,
+                        limit.max_wait_ns,
+                        limit.shadow,
+                        limit.on_error,
+                    )
                 )
             elif not _add_varying(limit, view, route, limits, checks):
                 skipped.append(limit)
@@ -209,7 +223,17 @@ def _add_varying(
     if chosen:  # else unlimited for this request, which is an answer too
         cost = limit.cost_of(view) if limit.cost_of else limit.cost
         limits.append(chosen)
-        checks.append(Check(key, chosen.algorithm, limit.overflow, cost, limit.max_wait_ns, limit.shadow))
+        checks.append(
+            Check(
+                key,
+                chosen.algorithm,
+                limit.overflow,
+                cost,
+                chosen.max_wait_ns,
+                limit.shadow,
+                limit.on_error,
+            )
+        )
     return True
 
 

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from ratelimit_middleware.decision import Verdict
-from ratelimit_middleware.headers import Field, rate_limit_fields, retry_after_s
+from ratelimit_middleware.headers import Field, rate_limit_fields, retry_after_s, seconds_up
 from ratelimit_middleware.request import RequestView
 
 __all__ = ["Refusal", "over_limit", "reason", "unavailable"]
@@ -21,6 +21,11 @@ __all__ = ["Refusal", "over_limit", "reason", "unavailable"]
 _TYPES = "https://iana.org/assignments/http-problem-types#"
 _EXCEEDED = ("quota-exceeded", "Quota exceeded")
 _SHORT = ("temporary-reduced-capacity", "Temporarily reduced capacity")
+# None of the registered types says this: neither has the client asked too much, nor has the server shrunk.
+_UNCHECKABLE = {
+    "type": "urn:problem-type:ratelimit-middleware:limits-unavailable",
+    "title": "Limits unavailable",
+}
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 _WEIGHT = re.compile(r"q=(0(\.\d{0,3})?|1(\.0{0,3})?)")
 
@@ -71,21 +76,23 @@ def over_limit(
     return _refusal(view, members, [*retry_after, *rate_limit_fields(verdict, styles)], problem=problem)
 
 
-def unavailable(view: RequestView, *, problem: bool = True) -> Refusal:
+def unavailable(view: RequestView, *, retry_after_ns: int | None = None, problem: bool = True) -> Refusal:
     """503: the limits cannot be checked, and the request is not let through unchecked.
 
     Args:
         view: the request.
+        retry_after_ns: how long until the store is asked again; None = it is not the store that fails, or
+            nobody knows.
         problem: whether the body may be a JSON problem; False = always plain text.
     """
     kind, title = _SHORT
-    members = {
-        "type": f"{_TYPES}{kind}",
-        "title": title,
-        "status": 503,
-        "detail": "The server cannot check its limits at the moment; try again later.",
-    }
-    return _refusal(view, members, [], problem=problem)
+    fields: list[Field] = []
+    detail = "The server cannot check its limits at the moment; try again later."
+    members = {"type": f"{_TYPES}{kind}", "title": title, "status": 503, "detail": detail}
+    if retry_after_ns is not None:
+        members.update(_UNCHECKABLE)
+        fields.append(("Retry-After", str(seconds_up(retry_after_ns))))
+    return _refusal(view, members, fields, problem=problem)
 
 
 def reason(status: int) -> str:

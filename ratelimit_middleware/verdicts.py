@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from ratelimit_middleware.decision import Decision, Outcome, Verdict
+from ratelimit_middleware.decision import UNCHECKED, Decision, Outcome, Verdict
 from ratelimit_middleware.rules.model import Limit
 
 __all__ = ["denied", "judged", "turned_away"]
@@ -19,10 +19,15 @@ def denied(limit: Limit) -> Verdict:
 
 
 def judged(limits: Sequence[Limit], decisions: Sequence[Decision]) -> Verdict:
-    """One verdict from the decisions of all limits that count, in the same order."""
+    """One verdict from the decisions of all limits that count, in the same order.
+
+    A limit that was let through unchecked has nothing to tell: it is not among the outcomes.
+    """
     outcomes: list[Outcome] = []
     shadows: list[Outcome] = []
     for limit, decision in zip(limits, decisions, strict=True):
+        if decision is UNCHECKED:
+            continue
         (shadows if limit.shadow else outcomes).append(Outcome(limit.policy, decision))
     refusing = [outcome for outcome in outcomes if not outcome.decision.allowed]
     if refusing:

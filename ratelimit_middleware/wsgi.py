@@ -9,7 +9,7 @@ from typing import Any
 
 from ratelimit_middleware._types import Environ, StartResponse, Write, WSGIApp
 from ratelimit_middleware.answers import TOLD, Answers, Told, is_tighter
-from ratelimit_middleware.build import RulesSource, build_registry
+from ratelimit_middleware.build import RulesSource, build_registry, processes_warning
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock
 from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.errors import StoreError
@@ -62,6 +62,7 @@ class RateLimitMiddleware:
         if store is not None and not isinstance(store, Store):
             raise StoreError(f"WSGI cannot await {type(store).__name__}: give it a store that threads call")
         self._registry = build_registry(rules, store=store, clock=clock, awaits=False)
+        self._processes = processes_warning(self._registry)
         self._faults = FaultLog(LIMITER_FAILED, clock=clock)
         self._unsettled = FaultLog(SETTLING_FAILED, clock=clock)
         self._places = threading.Semaphore(max_waiting_threads)
@@ -72,6 +73,7 @@ class RateLimitMiddleware:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Serve one request."""
+        self._processes.look(environ)
         view = self._views.make(environ)
         verdict = _UNDECIDED
         try:
@@ -81,7 +83,7 @@ class RateLimitMiddleware:
             reply = self._answers.answer(view, verdict)
         except Exception as error:  # noqa: BLE001 - a limiter that fails must not let requests through
             self._faults.report(error)
-            reply = self._answers.unavailable(view)
+            reply = self._answers.unavailable(view, error)
         outer: Told | None = environ.get(TOLD)
         if isinstance(reply, Refusal):
             if outer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ratelimit_middleware.clock import ManualClock
+from ratelimit_middleware.errors import StoreError, StoreUnavailableError
 from ratelimit_middleware.faults import FaultLog
 
 pytestmark = pytest.mark.arithmetic
@@ -26,6 +27,14 @@ def test_a_storm_of_failures_is_one_line_and_a_count(
         "it failed (1000 more since the last line): gone again",
     ]
     assert all(record.exc_info for record in caplog.records)
+
+
+def test_an_outage_of_the_store_is_left_to_its_guard(caplog: pytest.LogCaptureFixture) -> None:
+    faults = FaultLog("it failed")
+    faults.report(StoreUnavailableError(1))
+    assert caplog.records == []
+    faults.report(StoreError("gone"))
+    assert len(caplog.records) == 1
 
 
 class BrokenClock(ManualClock):

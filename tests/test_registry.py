@@ -6,7 +6,7 @@ import pytest
 
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.clock import ManualClock
-from ratelimit_middleware.decision import Decision, Policy
+from ratelimit_middleware.decision import UNCHECKED, Decision, Policy
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.identity import KeyPart
 from ratelimit_middleware.registry import LimiterRegistry
@@ -113,6 +113,17 @@ def test_no_waiting_helps_if_one_of_the_limits_says_so() -> None:
     assert verdict.retry_after_ns is None
     assert verdict.binding
     assert verdict.binding.policy.name == "b"
+
+
+def test_a_limit_that_was_let_through_unchecked_is_not_among_the_outcomes() -> None:
+    now = Decision(True, 0, 0, None, 5, 4, 0)  # noqa: FBT003
+    verdict = judged([limit("a", 5), limit("b", 5)], [UNCHECKED, now])
+    assert [outcome.policy.name for outcome in verdict.outcomes] == ["b"]
+    assert verdict.binding == verdict.outcomes[0]
+
+
+def test_a_request_of_which_nothing_was_checked_is_admitted_with_nothing_to_tell() -> None:
+    assert judged([limit("a", 5), limit("b", 5)], [UNCHECKED] * 2) == (True, 0, None, (), None, (), ())
 
 
 def test_the_wait_of_an_admitted_request_is_the_longest_asked_for() -> None:

@@ -92,6 +92,20 @@ def test_unavailable_is_a_503_that_promises_no_time() -> None:
     assert [name for name, _ in refusal.headers] == ["Cache-Control", "Content-Type", "Content-Length"]
 
 
+@pytest.mark.parametrize(("wait_ns", "seconds"), [(0, "1"), (1, "1"), (SECOND, "1"), (SECOND + 1, "2")])
+def test_an_outage_of_the_store_has_a_type_of_its_own_and_a_wait(wait_ns: int, seconds: str) -> None:
+    refusal = unavailable(request(), retry_after_ns=wait_ns)
+
+    assert refusal.status == 503
+    assert json.loads(refusal.body) == {
+        "type": "urn:problem-type:ratelimit-middleware:limits-unavailable",
+        "title": "Limits unavailable",
+        "status": 503,
+        "detail": "The server cannot check its limits at the moment; try again later.",
+    }
+    assert refusal.headers[0] == ("Retry-After", seconds)
+
+
 def test_a_status_of_503_says_that_the_server_is_short() -> None:
     refusal = over_limit(request(), verdict(SECOND), STYLES, status=503)
     problem = json.loads(refusal.body)

@@ -140,7 +140,8 @@ def scaled_count(count: int, factor: float) -> int:
     """
     if not 0 < factor < 1e9:
         raise InvalidLimitError("factor", factor, "a finite number above 0")
-    return max(1, int(count * factor))
+    # The factor 1/49 is a little less than a 49th: that must not cost one of 98 permits.
+    return max(1, int(count * factor * (1 + 2**-50)))
 
 
 def granted(at_ns: int, now_ns: int, limit: int, remaining: int, reset_after_ns: int) -> Decision:

@@ -12,6 +12,7 @@ from ratelimit_middleware.rules.model import Answer, Limit, Route, Rule, RuleSet
 from ratelimit_middleware.rules.names import Names, wire_name
 from ratelimit_middleware.rules.route import REGEX, parse_route, regexes
 from ratelimit_middleware.rules.schema import FileSpec, RefusalSpec, RuleSpec
+from ratelimit_middleware.rules.store_spec import needs_workers
 from ratelimit_middleware.rules.words import GrammarError, shown, unknown
 
 __all__ = ["Part", "compile_files"]
@@ -60,7 +61,7 @@ def compile_files(parts: Sequence[Part]) -> RuleSet | None:
         limits=tuple(rule for rule in limits if rule),
         always=tuple(rule for rule in always if rule),
         default=default,
-        store_url=spec.store.url,
+        store=spec.store.settings,
         headers=spec.response.headers,
         headers_on=spec.response.headers_on,
         expose_cors=spec.response.expose_cors,
@@ -87,6 +88,8 @@ class _Compiler:
         self._rule_names: set[str] = set()
         self._regexes = 0
         self._buckets: dict[str, tuple[Limit, ...]] = {}
+        store = self._file.store.settings
+        self._cannot_divide = store.scheme != "memory" and store.expected_workers is None
 
     def rule(self, part: Part, path: Path, spec: RuleSpec) -> Rule | None:
         """A rule; None when it is switched off."""
@@ -100,6 +103,8 @@ class _Compiler:
             part.refuse(
                 (*path, "limit"), "`unlimited` does not belong in `always`, which counts every request"
             )
+        if spec.on_error == "fallback" and self._cannot_divide:
+            part.refuse((*path, "on_error"), needs_workers("`on_error: fallback`"))
         limits = self._limits(part, path, spec, name, chosen)
         if spec.mode == "none":
             return None

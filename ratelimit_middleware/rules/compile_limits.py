@@ -77,6 +77,7 @@ class LimitCompiler:
             spec.mode == "shadow",
             missing=self._missing,
             max_wait_ns=self._max_wait_ns(text, algorithm, ("limit", index)),
+            on_error=spec.on_error,
         )
         if isinstance(text, AskedText):
             limit = replace(limit, choose=AskedLimit(text.asked, self._reader(limit)))
@@ -95,6 +96,7 @@ class LimitCompiler:
             spec.mode == "shadow",
             missing=self._missing,
             settle=Released(),
+            on_error=spec.on_error,
         )
 
     def _max_wait_ns(self, text: Any, algorithm: Algorithm, place: Path) -> int:

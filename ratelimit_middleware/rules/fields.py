@@ -22,7 +22,7 @@ from ratelimit_middleware.rules.grammar import (
 )
 from ratelimit_middleware.rules.model import KeyPart, Responder
 from ratelimit_middleware.rules.route import parse_route
-from ratelimit_middleware.rules.words import GrammarError, choose, not_yet, shown, unknown
+from ratelimit_middleware.rules.words import GrammarError, choose, shown
 
 __all__ = [
     "read_behavior",
@@ -39,13 +39,10 @@ __all__ = [
     "read_responder",
     "read_route",
     "read_status",
-    "read_store_url",
     "read_version",
 ]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_STORES = ("memory", "shared")
-_STORES_NOT_YET = ("redis", "rediss", "valkey", "valkeys", "unix")
 _HEADERS = ("draft-11", "draft-7", "draft-6", "legacy", "legacy-seconds")
 # Pairs that write one field in two ways (draft-6 and draft-7 write RateLimit-Policy alike).
 _CLASHES = (
@@ -137,24 +134,6 @@ def read_version(value: Any) -> int:
     if isinstance(value, bool) or value != 1:
         raise GrammarError(f"version {shown(value)} is not known: this is version `1` of the format")
     return 1
-
-
-def read_store_url(value: Any) -> str:
-    """Where the counts live."""
-    url = _text("a store", "a URL such as `memory://`")(value)
-    scheme, mark, rest = url.partition("://")
-    # Only the scheme is ever quoted: what follows may hold a password from the environment.
-    known = "`memory://` and `shared://`"
-    if mark and scheme in _STORES_NOT_YET:
-        raise GrammarError(not_yet(f"the store `{scheme}://`", f"this version knows {known}"))
-    if not mark or scheme not in _STORES:
-        what = unknown("store", scheme, _STORES, _STORES_NOT_YET) if mark else "the store is not a URL"
-        raise GrammarError(f"{what}; write `memory://` or `shared://`")
-    if scheme == "memory" and rest:
-        raise GrammarError("`memory://` takes nothing after it")
-    if scheme == "shared" and rest and not rest.startswith("/"):
-        raise GrammarError("`shared://` takes nothing or a directory after it, `shared:///run/myapp/limits`")
-    return url
 
 
 def read_headers(value: Any) -> tuple[str, ...]:

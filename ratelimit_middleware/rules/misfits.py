@@ -17,10 +17,10 @@ from ratelimit_middleware.rules.schema import (
     RefusalSpec,
     ResponseSpec,
     RuleSpec,
-    StoreSpec,
     numbered,
 )
 from ratelimit_middleware.rules.spec import Spec
+from ratelimit_middleware.rules.store_spec import StoreSpec
 from ratelimit_middleware.rules.words import (
     FILE_KEYS_NOT_YET,
     LIMIT_KEYS_NOT_YET,

@@ -15,6 +15,7 @@ from ratelimit_middleware.errors import RuleFileError, RuleProblem
 from ratelimit_middleware.identity import KeyBuilder, KeyKind, KeyPart, Missing, key_builder, overflow_key
 from ratelimit_middleware.request import Asked, RequestView
 from ratelimit_middleware.response import Response
+from ratelimit_middleware.store_settings import OnError, StoreSettings
 
 __all__ = [
     "Answer",
@@ -85,6 +86,7 @@ class Limit:
         settle: what a request costs in the end; None = what was booked.
         choose: gives the limit that holds for a request instead, None for none; it differs in the
             numbers only.
+        on_error: what is done when the store does not answer; None = what the file says.
         build_key: gives the key of a request's bucket.
         overflow: key of the bucket that new clients share when the store is full.
         plain: nothing but the key depends on the request.
@@ -102,6 +104,7 @@ class Limit:
     choose: Callable[[Limit, RequestView, str], Limit | None] | None = None
     max_wait_ns: int = 0
     settle: Settle | None = None
+    on_error: OnError | None = None
     build_key: KeyBuilder = field(init=False, repr=False, compare=False)
     overflow: str = field(init=False, repr=False, compare=False)
     plain: bool = field(init=False, repr=False, compare=False)
@@ -189,7 +192,7 @@ class RuleSet:
         limits: the rules with routes, `unlimited` ones included, in the order of the file.
         always: rules for every request, matched or not.
         default: the rule for requests that nothing else covers.
-        store_url: where the counts live.
+        store: where the counts live, and what is done when they cannot be reached.
         headers: which generations of the RateLimit fields are sent; empty = none.
         headers_on: on which responses: all, or refusals only.
         expose_cors: whether scripts of other origins may read these fields.
@@ -207,7 +210,7 @@ class RuleSet:
     limits: tuple[Rule, ...] = ()
     always: tuple[Rule, ...] = ()
     default: Rule | None = None
-    store_url: str = "memory://"
+    store: StoreSettings = field(default_factory=StoreSettings)
     headers: tuple[HeaderStyle, ...] = ("draft-11",)
     headers_on: HeadersOn = "all"
     expose_cors: bool = False

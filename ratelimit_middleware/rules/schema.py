@@ -31,7 +31,6 @@ from ratelimit_middleware.rules.fields import (
     read_responder,
     read_route,
     read_status,
-    read_store_url,
     read_version,
 )
 from ratelimit_middleware.rules.grammar import AskedText, LimitText
@@ -57,6 +56,7 @@ from ratelimit_middleware.rules.rule_fields import (
     read_unmatched_routes,
 )
 from ratelimit_middleware.rules.spec import Spec
+from ratelimit_middleware.rules.store_spec import StoreSpec, read_on_error
 from ratelimit_middleware.rules.values import (
     COST,
     DETAIL,
@@ -67,6 +67,7 @@ from ratelimit_middleware.rules.values import (
     METHOD,
     MODE,
     NAME,
+    ON_ERROR,
     PLACE,
     RESPONDER,
     ROUTE,
@@ -81,8 +82,9 @@ from ratelimit_middleware.rules.values import (
     text,
 )
 from ratelimit_middleware.rules.words import GrammarError
+from ratelimit_middleware.store_settings import OnError
 
-__all__ = ["FileSpec", "PlacedLimit", "RefusalSpec", "ResponseSpec", "RuleSpec", "StoreSpec", "numbered"]
+__all__ = ["FileSpec", "PlacedLimit", "RefusalSpec", "ResponseSpec", "RuleSpec", "numbered"]
 
 PlacedLimit: TypeAlias = tuple[int, "LimitText | AskedText | LongLimitSpec"]
 """A limit and its index in the list of its rule."""
@@ -151,6 +153,7 @@ class RuleSpec(Spec):
     case_sensitive: _CaseSensitive | None = None
     preflight: _Preflight | None = None
     since: Since | None = None
+    on_error: Annotated[OnError, plain(read_on_error, ON_ERROR)] | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> RuleSpec:
@@ -225,12 +228,6 @@ def _by_calendar(limit: LimitText | AskedText | LongLimitSpec) -> bool:
     if isinstance(limit, LongLimitSpec):
         return limit.word == "fixed_window"
     return isinstance(limit, AskedText) or limit.by_calendar
-
-
-class StoreSpec(Spec):
-    """Where the counts live; a text stands for `url`."""
-
-    url: Annotated[str, plain(read_store_url, STORE)] = "memory://"
 
 
 class ResponseSpec(RefusalSpec):

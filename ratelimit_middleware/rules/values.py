@@ -31,13 +31,16 @@ __all__ = [
     "MODE",
     "NAME",
     "NETWORK",
+    "ON_ERROR",
     "PERIOD",
     "PLACE",
     "POSITIVE",
+    "PREFIX",
     "RESPONDER",
     "ROUTE",
     "STATUS",
     "STORE",
+    "TIMEOUT",
     "TIMEZONE",
     "USER",
     "VERSION",
@@ -137,7 +140,17 @@ RESPONDER = text(
     _FUNCTION, "A function (view, verdict) -> (status, headers, body).", "python:shop.limits:refuse"
 )
 DETAIL: Json = {"type": "string", "minLength": 1, "description": "What the body of a refusal says."}
-STORE = text("memory://", "Where the counts live.", "memory://")
+STORE = text(
+    r"memory://|shared://(?:/.*)?|(?:rediss?|valkeys?|unix)://.*",
+    "Where the counts live.",
+    "memory://",
+    "shared://",
+)
+TIMEOUT = text(
+    rf"[1-9][0-9]*\s*ms|{_NUMBER}\s*{_UNIT}", "How long a call to the store may take.", "50ms", "1s"
+)
+ON_ERROR = choice(("allow", "deny", "fallback"), "What is done when the store does not answer.")
+PREFIX = text("[A-Za-z0-9._:-]{1,64}", "First part of every key in a remote store.", "shop")
 VERSION: Json = {"const": 1, "description": "The version of the format."}
 _STYLES = ("draft-11", "draft-6", "draft-7", "legacy", "legacy-seconds")
 HEADERS: Json = {

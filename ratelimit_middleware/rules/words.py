@@ -20,9 +20,7 @@ __all__ = [
 # Keys of the format that this version refuses by name. A key that gets its code leaves its list.
 # fmt: off
 FILE_KEYS_NOT_YET = frozenset({"deny", "exempt", "reload", "tiers"})
-STORE_KEYS_NOT_YET = frozenset({
-    "deny_cache", "expected_workers", "max_keys", "on_error", "prefix", "timeout",
-})
+STORE_KEYS_NOT_YET = frozenset({"deny_cache"})
 RULE_KEYS_NOT_YET = frozenset({
     "adaptive", "chain", "charge", "enforce", "exempt", "messages",
     "metrics", "on_excess", "penalty", "relate", "tiers",

@@ -75,7 +75,7 @@ class SharedBuckets:
 
     def _take_one(self, check: Check) -> Decision:
         """The common case of `take`, without the search for a common start time."""
-        key, algorithm, _, cost, max_wait_ns, shadow = check
+        key, algorithm, _, cost, max_wait_ns, shadow, _ = check
         now_ns = self._now_ns
         state = self._find(key, algorithm)
         if state is None:

@@ -2,21 +2,57 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-__all__ = ["MEMORY_UNDER_WORKERS", "read_count", "worker_count"]
+from ratelimit_middleware.stores.memory import MemoryStore
+
+__all__ = ["MEMORY_UNDER_WORKERS", "ProcessesWarning", "read_count", "warn_of_workers", "worker_count"]
+
+logger = logging.getLogger("ratelimit_middleware.stores")
 
 MEMORY_UNDER_WORKERS = (
     "the memory store counts in each worker for itself: with %s a client may get that many times the limit; "
-    "write `store: shared://` to share the counts, or start one worker"
+    "write `store: shared://` to share the counts, `workers: n` below `store` to divide the limits, or start "
+    "one worker"
 )
 
 _MOST_DIGITS = 9
 _SHORT_OPTION = {"gunicorn", "hypercorn"}
 _LONG_OPTION = {"uvicorn", "fastapi", "granian"} | _SHORT_OPTION
 _READ_WEB_CONCURRENCY = {"gunicorn", "uvicorn", "fastapi"}
+
+
+def warn_of_workers(planned: int = 1) -> None:
+    """Log a warning if the server was told to start more workers than a memory store was planned for."""
+    workers = worker_count(sys.argv, os.environ)
+    if workers > planned:
+        logger.warning(MEMORY_UNDER_WORKERS, f"{workers} workers")
+
+
+class ProcessesWarning:
+    """Warns once when a WSGI server tells that it has several processes, and a memory store counts.
+
+    Nothing is said where `warn_of_workers` has seen them on the command line.
+
+    Args:
+        store: the store that counts.
+    """
+
+    __slots__ = ("_is_due",)
+
+    def __init__(self, store: object) -> None:
+        self._is_due = isinstance(store, MemoryStore) and worker_count(sys.argv, os.environ) == 1
+
+    def look(self, environ: Mapping[str, object]) -> None:
+        """Look at what the server says with a request (PEP 3333, `wsgi.multiprocess`)."""
+        if self._is_due and environ.get("wsgi.multiprocess"):
+            self._is_due = False
+            logger.warning(MEMORY_UNDER_WORKERS, "several processes")
 
 
 def worker_count(arguments: Sequence[str], environment: Mapping[str, str]) -> int:

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.decision import Decision
+from ratelimit_middleware.store_settings import OnError
 
 __all__ = ["AsyncStore", "Check", "Store", "StoreStats"]
 
@@ -21,6 +22,8 @@ class Check(NamedTuple):
         cost: permits wanted.
         max_wait_ns: how long the request may be delayed; 0 = it must be admitted at the start time.
         shadow: decided on its own; never waits, never affects the others.
+        on_error: what a guard does when the store does not answer; None = what it does for all. Stores
+            themselves need not look at it.
     """
 
     key: str
@@ -29,6 +32,7 @@ class Check(NamedTuple):
     cost: int = 1
     max_wait_ns: int | None = 0
     shadow: bool = False
+    on_error: OnError | None = None
 
 
 class StoreStats(NamedTuple):
@@ -85,7 +89,11 @@ class Store(Protocol):
 
 @runtime_checkable
 class AsyncStore(Protocol):
-    """The same promises for a store that must be awaited."""
+    """The same promises for a store that must be awaited.
+
+    A call that is cancelled ends soon and leaves no task behind. What it has taken by then is given back, or
+    stays taken.
+    """
 
     async def take_async(self, checks: Sequence[Check]) -> list[Decision]:
         """As `Store.take`."""

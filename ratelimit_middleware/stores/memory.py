@@ -73,7 +73,7 @@ class MemoryStore:
 
     def _take_one(self, check: Check, now_ns: int) -> Decision:
         """The common case of `take`, without the search for a common start time."""
-        key, algorithm, _, cost, max_wait_ns, shadow = check
+        key, algorithm, _, cost, max_wait_ns, shadow, _ = check
         entry = self._entries.get(key)
         if entry is not None and entry[0] is algorithm:
             state = entry[1]

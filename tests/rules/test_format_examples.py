@@ -22,10 +22,10 @@ WAITING = {
     1: [],
     2: [],
     3: [],
-    4: ["timeout", "on_error", "expected_workers", "tiers", "reserve", "tiers", "charge"],
+    4: ["tiers", "reserve", "tiers", "charge"],
     5: [
-        *("reload", "prefix", "timeout", "on_error", "deny_cache", "exempt", "deny", "tiers"),
-        *("adaptive", "tiers", "penalty", "metrics", "relate", "messages", "on_excess"),
+        *("reload", "deny_cache", "exempt", "deny", "tiers", "adaptive", "tiers", "penalty"),
+        *("metrics", "relate", "messages", "on_excess"),
     ],
 }
 """The words that are refused until they get their code, in the order of the file."""

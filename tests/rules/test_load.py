@@ -113,7 +113,7 @@ def test_header_generations_are_chosen_by_name(headers: object, styles: tuple[st
 
 @pytest.mark.parametrize("store", ["memory://", {"url": "memory://"}, "${STORE}", "${NOTHING:-memory://}"])
 def test_the_store_is_a_url(store: object) -> None:
-    assert load({"store": store}, STORE="memory://").store_url == "memory://"
+    assert load({"store": store}, STORE="memory://").store.url == "memory://"
 
 
 def test_a_rule_set_is_given_back_as_it_is() -> None:

@@ -1,13 +1,11 @@
 """A plain ASGI app whose workers share their counts. Served by the tests."""
 
 import os
-from dataclasses import replace
 
 from ratelimit_middleware._types import Receive, Scope, Send
 from ratelimit_middleware.asgi import RateLimitMiddleware
-from ratelimit_middleware.rules.load import load_rules
 
-RULES = {"default": "100/minute per global"}
+RULES = {"store": os.environ["SHARED_STORE_URL"], "default": "100/minute per global"}
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
@@ -18,4 +16,4 @@ async def hello(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": str(os.getpid()).encode()})
 
 
-app = RateLimitMiddleware(hello, replace(load_rules(RULES), store_url=os.environ["SHARED_STORE_URL"]))
+app = RateLimitMiddleware(hello, RULES)

@@ -2,13 +2,11 @@
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ratelimit_middleware._types import Environ, StartResponse
-from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.wsgi import RateLimitMiddleware
 
-RULES = {"default": "100/minute per global"}
+RULES = {"store": os.environ["SHARED_STORE_URL"], "default": "100/minute per global"}
 
 
 def hello(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -17,4 +15,4 @@ def hello(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
     return [str(os.getpid()).encode()]
 
 
-app = RateLimitMiddleware(hello, replace(load_rules(RULES), store_url=os.environ["SHARED_STORE_URL"]))
+app = RateLimitMiddleware(hello, RULES)

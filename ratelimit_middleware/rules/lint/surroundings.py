@@ -68,11 +68,12 @@ def old_shadows(ruleset: RuleSet, today: date) -> Iterator[LintWarning]:
 
 def memory_under_workers(ruleset: RuleSet, workers: int) -> Iterator[LintWarning]:
     """RL501: counts that each of several workers keeps for itself."""
-    if workers > 1 and ruleset.store_url.startswith("memory:"):
+    if workers > ruleset.store.workers and ruleset.store.scheme == "memory":
         yield about(
             ruleset,
             None,
             "RL501",
             f"the memory store counts in each of {workers} workers for itself, so a client may get {workers}"
-            " times the limit: write `store: shared://`, or start one worker",
+            f" times the limit: write `store: shared://`, `workers: {workers}` below `store`, or start one"
+            " worker",
         )

@@ -1,0 +1,76 @@
+"""StoreSettings: where the counts live, and what is done when they cannot be reached."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
+
+from ratelimit_middleware.algorithms.base import positive_int
+from ratelimit_middleware.errors import InvalidLimitError
+
+__all__ = ["OnError", "StoreSettings"]
+
+OnError: TypeAlias = Literal["allow", "deny", "fallback"]
+"""`allow`: let through uncounted; `deny`: answer 503; `fallback`: count in this process."""
+
+_LOCAL = frozenset({"memory", "shared"})
+_PREFIX = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_SHORTEST_NS = 1_000_000
+_LONGEST_NS = 60 * 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """What the block `store` of a rule file says.
+
+    Attributes:
+        url: names the store; never shown, for it may hold a password.
+        timeout_ns: how long a call may take, the connection included; 1 ms to 60 s.
+        on_error: what is done when the store does not answer; None = `fallback` for a remote store,
+            `deny` for one of this host.
+        expected_workers: how many processes share the store, over all hosts; `fallback` needs it.
+        workers: how many processes share the limits that `memory://` counts.
+        max_keys: the most buckets held in this process or in the shared file.
+        prefix: first part of every key in a remote store.
+
+    Raises:
+        InvalidLimitError: a value makes no sense.
+    """
+
+    url: str = field(default="memory://", repr=False)
+    timeout_ns: int = 50_000_000
+    on_error: OnError | None = None
+    expected_workers: int | None = None
+    workers: int = 1
+    max_keys: int = 100_000
+    prefix: str = "ratelimit:"
+
+    def __post_init__(self) -> None:
+        """Refuse nonsense."""
+        if not _SHORTEST_NS <= self.timeout_ns <= _LONGEST_NS:
+            raise InvalidLimitError("timeout_ns", self.timeout_ns, "a number of ns from 1 ms to 60 s")
+        if self.on_error not in (None, *get_args(OnError)):
+            raise InvalidLimitError("on_error", self.on_error, "allow, deny or fallback")
+        positive_int("workers", self.workers)
+        positive_int("max_keys", self.max_keys)
+        if self.expected_workers is not None:
+            positive_int("expected_workers", self.expected_workers)
+        if not _PREFIX.fullmatch(self.prefix):
+            raise InvalidLimitError("prefix", self.prefix, "1 to 64 letters, digits, `.`, `_`, `:` or `-`")
+
+    @property
+    def scheme(self) -> str:
+        """The kind of store: what stands before `://`; empty for what is no URL."""
+        scheme, mark, _ = self.url.partition("://")
+        return scheme if mark else ""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a server holds the counts, which may be slow or gone."""
+        return self.scheme not in _LOCAL
+
+    @property
+    def policy(self) -> OnError:
+        """What is done when the store does not answer."""
+        return self.on_error or ("fallback" if self.is_remote else "deny")
