@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ratelimit_middleware.algorithms import _slots as slots
-from ratelimit_middleware.algorithms._cold_bucket import permits_per_second
+from ratelimit_middleware.algorithms._numbers import factor_above_zero, permits_per_second
 from ratelimit_middleware.algorithms.base import (
     AdoptMode,
     Algorithm,
@@ -21,7 +21,6 @@ from ratelimit_middleware.algorithms.base import (
 )
 from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.decision import Decision
-from ratelimit_middleware.errors import InvalidLimitError
 
 __all__ = ["QpsWindow"]
 
@@ -127,9 +126,7 @@ class QpsWindow:
 
     def scaled(self, factor: float) -> QpsWindow:
         """The count times `factor`, at least 1."""
-        if not 0 < factor < 1e9:
-            raise InvalidLimitError("factor", factor, "a finite number above 0")
-        return replace(self, count=max(1.0, self.count * factor))
+        return replace(self, count=max(1.0, self.count * factor_above_zero(factor)))
 
     def adopt(self, state: State, now_ns: int, old: Algorithm, mode: AdoptMode) -> State:
         """Carry the half seconds over: as they are (`keep`), or as a share of the count (`scale`)."""
