@@ -69,6 +69,10 @@ class ColdPrices(ColdBucket):
         above += max(0, stored_tokens - self.warning_token) * steeper
         return ceil_div(cost * self._warm_ns * above, self._divisor)
 
+    def single_ns(self, stored_tokens: int) -> int:
+        """The price of a single permit; a limit of 0, which admits nobody, still counts by the second."""
+        return self.price_ns(stored_tokens, 1) if self.count else self.interval_ns
+
     def least_price_ns(self, cost: int) -> int:
         """The price when it is warm (rounded, it may be less on the warning line than below)."""
         return min(self.price_ns(0, cost), self.price_ns(self.warning_token, cost))

@@ -125,15 +125,17 @@ class QpsWindow:
         return self.take(state, now_ns, cost)[0]
 
     def scaled(self, factor: float) -> QpsWindow:
-        """The count times `factor`, at least 1."""
-        return replace(self, count=max(1.0, self.count * factor_above_zero(factor)))
+        """The count times `factor`, at least 1; one below 1, which refuses everything, may stay there."""
+        return replace(self, count=max(min(1.0, self.count), self.count * factor_above_zero(factor)))
 
     def adopt(self, state: State, now_ns: int, old: Algorithm, mode: AdoptMode) -> State:
         """Carry the half seconds over: as they are (`keep`), or as a share of the count (`scale`)."""
         if not isinstance(old, QpsWindow) or mode == "reset":
             used = adopted_use(self, state, now_ns, old, mode)
             return (now_ns // _HALF_NS, used) if used else ()
-        return state if mode == "keep" or not old.quota else slots.scaled(state, self.quota, old.quota)
+        if mode == "keep" or not old.quota or not self.quota:
+            return state
+        return slots.scaled(state, self.quota, old.quota)
 
     def used(self, state: State, now_ns: int) -> int:
         """Permits in the running half second, the one before and those booked ahead."""

@@ -128,8 +128,8 @@ class WarmUp(ColdThreshold):
             return self._booked(fresh, now_ns, used) if used else fresh
         state = old.advanced(state, now_ns)
         stored, passes = self.stored_from(old, state[0]), state[2:]
-        if mode == "scale" and self.quota != old.quota:
-            passes = recent.scaled(passes, self.quota, max(1, old.quota))
+        if mode == "scale" and self.quota != old.quota and self.quota and old.quota:
+            passes = recent.scaled(passes, self.quota, old.quota)
         return (stored, state[1], *passes)
 
     def used(self, state: State, now_ns: int) -> int:

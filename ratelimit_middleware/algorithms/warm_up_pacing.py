@@ -90,7 +90,10 @@ class WarmUpPacing(ColdPrices):
     def take(
         self, state: State, now_ns: int, cost: int = 1, max_wait_ns: int | None = 0, from_ns: int = 0
     ) -> tuple[Decision, State]:
-        """Book the first moment that lies the request's price after the latest one; see `Algorithm.take`."""
+        """Book the first moment that lies the request's price after the latest one; see `Algorithm.take`.
+
+        As in the original, a cost of 0 is a request: it stands in the queue, at no price of its own.
+        """
         state = self.step(state, now_ns)
         if not self.count:
             return never(now_ns, self.window_ns), state
@@ -134,7 +137,7 @@ class WarmUpPacing(ColdPrices):
     def charge(self, state: State, now_ns: int, cost: int) -> State:
         """Book `cost` single permits without asking; the debt ends at one full queue beyond the full one."""
         stored, filled_ms, latest_ns, older_ns, passes = self.step(state, now_ns)
-        price_ns = self.price_ns(stored, 1) if self.count else self.interval_ns
+        price_ns = self.single_ns(stored)
         free_ns = max(latest_ns + price_ns, now_ns)
         cost = min(cost, 2 * self.quota - ceil_div(free_ns - now_ns, price_ns))
         if cost <= 0:
@@ -178,10 +181,8 @@ class WarmUpPacing(ColdPrices):
 
     def used(self, state: State, now_ns: int) -> int:
         """The time until the queue has gone, in permits at the warm price: a cold one counts as several."""
-        if not self.count:
-            return 0
         state = self.step(state, now_ns)
-        free_ns = state[2] + self.price_ns(state[0], 1) - now_ns
+        free_ns = state[2] + self.single_ns(state[0]) - now_ns
         return ceil_div(max(0, free_ns), self.interval_ns)
 
     def forget_at_ns(self, state: State) -> int:
