@@ -73,13 +73,13 @@ class TokenBucket(TokenBalance):
         """
         capacity = positive_int("capacity", capacity, MAX_COUNT)
         fill_interval_ns, quantum = interval_and_quantum(rate)
-        return cls._of_ns(capacity, fill_interval_ns, quantum, refill)
+        return cls.of_ns(capacity, fill_interval_ns, quantum, refill)
 
     @classmethod
-    def _of_ns(
+    def of_ns(
         cls, capacity: int, fill_interval_ns: int, quantum: int, refill: Literal["interval", "greedy"]
     ) -> TokenBucket:
-        """With an interval in whole nanoseconds: as a float of seconds a long one would be rounded."""
+        """A bucket whose interval is told in whole nanoseconds: a long float of seconds would be rounded."""
         bucket = cls(capacity, fill_interval_ns / NS_PER_SECOND, quantum, refill)
         bucket._fill_every_ns(fill_interval_ns)
         return bucket
@@ -158,7 +158,7 @@ class TokenBucket(TokenBalance):
         """Capacity and rate times `factor`: the interval takes up what a whole quantum cannot express."""
         capacity, quantum = scaled_count(self.capacity, factor), scaled_count(self.quantum, factor)
         fill_interval_ns = ceil(self.fill_interval_ns * quantum / (self.quantum * Fraction(factor)))
-        return self._of_ns(capacity, fill_interval_ns, quantum, self.refill)
+        return self.of_ns(capacity, fill_interval_ns, quantum, self.refill)
 
     def adopt(self, state: State, now_ns: int, old: Algorithm, mode: AdoptMode) -> State:
         """Carry over what is missing, in tokens (`keep`) or as a share; and the part of an interval gone."""

@@ -81,13 +81,17 @@ class Case(NamedTuple):
         """Run the trace; what is given back must neither mint nor take.
 
         Args:
-            back_ns: how far the clock steps back in the middle of the trace.
+            back_ns: how far the clock steps back in the middle of the trace; the moments of the admissions
+                go on, as time itself does.
             forgetting: drop the state whenever that is allowed.
         """
         state, now_ns = self._warmed()
         hits: list[Hit] = []
+        lost_ns = 0
         for place, call in enumerate(self.trace):
-            now_ns += call.after_ns - (back_ns if place == len(self.trace) // 2 else 0)
+            now_ns += call.after_ns
+            if place == len(self.trace) // 2:
+                now_ns, lost_ns = now_ns - back_ns, back_ns
             if forgetting and self.algorithm.forget_at_ns(state) <= now_ns:
                 state = self.algorithm.start(now_ns)
             from_ns = now_ns + call.from_after_ns if call.from_after_ns else 0
@@ -95,8 +99,8 @@ class Case(NamedTuple):
             check_decision(decision, now_ns, call.max_wait_ns)
             if decision.allowed:
                 assert decision.at_ns >= from_ns
-                hits.append(Hit(decision.at_ns, call.cost))
-            if call.leaves is not None and hits:
+                hits.append(Hit(decision.at_ns + lost_ns, call.cost))
+            if call.leaves is not None and hits and not lost_ns:
                 state = self._given_back(state, now_ns, hits.pop(-1 - call.leaves % len(hits)))
         if self.debt:
             state = self.algorithm.charge(state, now_ns, self.debt)

@@ -7,9 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
+from tests.properties.cases import Case, cases
 from tests.properties.kinds import units, zones
+from tests.properties.laws import START_NS, Hit
 
 pytestmark = pytest.mark.arithmetic
+
+
+@given(cases(names=("FixedWindow",)), st.lists(st.floats(-3, 3), max_size=40))
+def test_a_clock_that_goes_back_and_forth_never_breaks_the_bound(case: Case, moments: list[float]) -> None:
+    window, hits = case.algorithm, list[Hit]()
+    state = window.start(START_NS)
+    for place, moment in enumerate(moments):
+        now_ns = START_NS + int(moment * window.window_ns)
+        decision, state = window.take(state, now_ns, 1, None if place % 3 else 0)
+        if decision.allowed:
+            hits.append(Hit(decision.at_ns, 1))
+    case.kind.keeps(window, hits, case.waits)
 
 
 @given(st.builds(FixedWindow, st.just(1), units, zones), st.integers(0, 2**62))

@@ -45,8 +45,9 @@ def test_a_key_forgotten_whenever_it_may_be_keeps_the_bound(case: Case) -> None:
 
 
 @law
-@given(cases())
+@given(cases(names=tuple(KINDS.keys() - {"FixedWindow", "SlidingCounter", "QpsWindow"})))
 def test_a_clock_that_goes_back_never_breaks_the_bound(case: Case) -> None:
+    """Of those left out the bound is one of the clock's own windows."""
     case.kind.keeps(case.algorithm, case.reached(back_ns=case.moment_ns).hits, case.waits)
 
 
