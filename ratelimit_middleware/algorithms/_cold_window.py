@@ -53,6 +53,21 @@ class ColdWindow:
         full_cold = 2 * MILLI * limit * warm_up_ns * bottom // (period_ns * (top + bottom))
         object.__setattr__(self, "full_cold", max(1, full_cold))
 
+    @property
+    def quota(self) -> int:
+        """The full limit."""
+        return self.limit
+
+    @property
+    def window_ns(self) -> int:
+        """The period."""
+        return self.window.period_ns
+
+    @property
+    def smallest_full_take(self) -> int:
+        """The cold limit."""
+        return self.cold_limit
+
     def limit_at(self, cold: int) -> int:
         """The threshold with this much cold left (thousandths of a permit), in permits per period."""
         if not cold:

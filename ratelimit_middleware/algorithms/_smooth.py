@@ -70,7 +70,7 @@ class SmoothRate(SmoothAccount):
         """
         stored, next_free_us, run_us, before, taker_ns = state
         at_us = at_ns // US_NS
-        if at_us < run_us or at_ns < taker_ns:
+        if at_us < max(run_us, taker_ns // US_NS):
             return state
         if at_ns == taker_ns:
             earlier: State = (before, at_us, run_us, 0.0, NOBODY)

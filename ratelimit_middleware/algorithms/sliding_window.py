@@ -146,11 +146,15 @@ class SlidingWindow:
     def adopt(self, state: State, now_ns: int, old: Algorithm, mode: AdoptMode) -> State:
         """Carry the hits over: as they are (`keep`), or their counts as a share of the limit (`scale`)."""
         if not isinstance(old, SlidingWindow) or mode == "reset":
-            used = min(adopted_use(self, state, now_ns, old, mode), hits.MAX_PERMITS)
-            return (used, _ENTRY.pack(now_ns, now_ns, used)) if used else (0, b"")
+            return self.holding(adopted_use(self, state, now_ns, old, mode), now_ns)
         if mode == "keep" or self.limit == old.limit:
             return state
         return hits.scaled(state[1], self.limit, old.limit)
+
+    def holding(self, used: int, now_ns: int) -> State:
+        """A window in which so many permits were taken now."""
+        used = min(used, hits.MAX_PERMITS)
+        return (used, _ENTRY.pack(now_ns, now_ns, used)) if used else (0, b"")
 
     def used(self, state: State, now_ns: int) -> int:
         """Permits in the log that are younger than a period."""

@@ -8,7 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ratelimit_middleware.algorithms._cold_window import MILLI, ColdWindow
-from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm, State, ceil_div, refused, scaled_count
+from ratelimit_middleware.algorithms.base import (
+    AdoptMode,
+    Algorithm,
+    State,
+    adopted_use,
+    ceil_div,
+    refused,
+    scaled_count,
+)
 from ratelimit_middleware.decision import Decision
 
 __all__ = ["WarmUpWindow"]
@@ -43,21 +51,6 @@ class WarmUpWindow(ColdWindow):
     Raises:
         InvalidLimitError: a number out of its range.
     """
-
-    @property
-    def quota(self) -> int:
-        """The full limit."""
-        return self.limit
-
-    @property
-    def window_ns(self) -> int:
-        """The period."""
-        return self.window.period_ns
-
-    @property
-    def smallest_full_take(self) -> int:
-        """The cold limit."""
-        return self.cold_limit
 
     def start(self, now_ns: int) -> State:
         """Fully cold, nothing used."""
@@ -164,7 +157,12 @@ class WarmUpWindow(ColdWindow):
         Passes of the running period count on only if the periods are equal.
         """
         if not isinstance(old, WarmUpWindow) or mode == "reset":
-            return (*self.start(now_ns)[:4], *self.window.adopt(state, now_ns, old, mode))
+            # The hits of a longer window would be forgotten here, and not be there on the way back.
+            if old.window_ns == self.window_ns:
+                window = self.window.adopt(state, now_ns, old, mode)
+            else:
+                window = self.window.holding(adopted_use(self, state, now_ns, old, mode), now_ns)
+            return (*self.start(now_ns)[:4], *window)
         index, cold, passed, peak, used, log = state
         if self.window.period_ns != old.window.period_ns:
             now_index = now_ns // old.window.period_ns

@@ -17,17 +17,16 @@ guava = cases(names=("SmoothBursty", "SmoothWarmingUp"))
 
 @given(guava, st.lists(st.integers(1, 5), min_size=1, max_size=12))
 def test_a_queue_that_leaves_from_its_end_leaves_the_state_as_before(case: Case, costs: list[int]) -> None:
-    """But for bookings that asked for a start between two microseconds: those behind them stay."""
     algorithm = case.algorithm
-    state, now_ns, _ = case._replace(
-        trace=tuple(call._replace(from_after_ns=0) for call in case.trace)
-    ).reached()
+    state, now_ns, _ = case.reached()
     states, bookings = [algorithm.step(state, now_ns)], []
     for cost in costs:
         decision, state = algorithm.take(states[-1], now_ns, cost, None)
         states.append(state)
         bookings.append(Hit(decision.at_ns, cost))
     for booking, before in zip(reversed(bookings), reversed(states[:-1]), strict=True):
+        if [other.at_ns for other in bookings].count(booking.at_ns) > 1:
+            break  # of those that stored permits let go at one moment the last one stands for all
         state = algorithm.give_back(state, now_ns, booking.cost, booking.at_ns)
         assert state[:2] == before[:2]
         if before[0]:

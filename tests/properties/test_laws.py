@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import ratelimit_middleware
 from ratelimit_middleware.algorithms.base import Algorithm
+from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
+from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
+from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
 from ratelimit_middleware.errors import InvalidLimitError
 from ratelimit_middleware.stores._packing import pack, unpack
 from tests.properties import laws
-from tests.properties.cases import Case, cases
+from tests.properties.cases import Call, Case, cases
 from tests.properties.kinds import KINDS
 
 pytestmark = pytest.mark.arithmetic
@@ -78,6 +81,10 @@ def test_remaining_permits_are_there_and_reset_tells_when_the_next_one_is(case: 
 
 @law
 @given(cases())
+@example(
+    # The one before starts a nanosecond later, within the same microsecond.
+    Case("SmoothBursty", SmoothBursty(0.01, 100), (Call(100_782_787_823, 1, 2_500_000_000, from_after_ns=1),))
+)
 def test_a_booking_given_back_at_once_leaves_the_same_permits(case: Case) -> None:
     algorithm = case.algorithm
     state, now_ns, _ = case.reached()
@@ -110,6 +117,10 @@ def test_waiters_that_leave_from_the_end_leave_no_trace(case: Case, costs: list[
 
 @law
 @given(cases())
+@example(
+    # A hit that the other window would have forgotten.
+    Case("SlidingWindow", SlidingWindow(1, 3600), (Call(0), Call(10**6)), other=WarmUpWindow(1, 0.001, 0.002))
+)
 def test_new_numbers_and_back_never_mint(case: Case) -> None:
     algorithm, other = case.algorithm, case.other
     state, now_ns, _ = case.reached()
