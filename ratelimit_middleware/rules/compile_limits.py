@@ -137,7 +137,7 @@ class LimitCompiler:
         try:
             algorithm = algorithm_of(self._numbers(text))
         except InvalidLimitError as error:
-            self.refuse(self._blamed(place, error.what), f"{shown(_rate(text))}: {error}")
+            self.refuse(self._blamed(place, error.what, text), f"{shown(_rate(text))}: {error}")
             return None
         return algorithm
 
@@ -236,8 +236,10 @@ class LimitCompiler:
     def _written_by_client(self, part: KeyPart) -> bool:
         return is_written_by_client(part, self.spec.hosts)
 
-    def _blamed(self, place: Path, what: str) -> Path:
+    def _blamed(self, place: Path, what: str, text: LimitText | LongLimitSpec) -> Path:
         """The place of the number that an algorithm refused."""
+        if isinstance(text, LongLimitSpec) and what in text.model_fields_set:
+            return (*place, what)
         if what not in ("cold_factor", "warm_up_period"):
             return place
         below: Path = ("warm_up", "cold_factor" if what == "cold_factor" else "period")

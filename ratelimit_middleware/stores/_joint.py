@@ -79,7 +79,7 @@ def _book(
     bounded = [wait for wait in waits if wait is not None]
     max_wait_ns = min(bounded) if bounded else (None if waits else 0)
     start_ns = now_ns
-    for _ in range(_MAX_ROUNDS):
+    for rounds_left in reversed(range(_MAX_ROUNDS)):
         attempt = _Attempt(load, now_ns)
         decisions = {}
         for i in enforcing:
@@ -87,7 +87,7 @@ def _book(
             decisions[i] = attempt.take(keys[i], checks[i], patience_ns, start_ns)
         asked = [d.at_ns for i, d in decisions.items() if d.allowed and checks[i].max_wait_ns != 0]
         latest_ns = max(asked, default=start_ns)
-        if latest_ns <= start_ns:
+        if latest_ns <= start_ns or not rounds_left:
             break
         start_ns = latest_ns
     if latest_ns <= start_ns and all(decision.allowed for decision in decisions.values()):
