@@ -1,0 +1,85 @@
+"""The middlewares on a Redis store: one rule file, hosts of both kinds, one count."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ratelimit_middleware import asgi, wsgi
+from ratelimit_middleware._types import ASGIApp, Environ, Receive, Scope, Send, StartResponse, WSGIApp
+from ratelimit_middleware.stores.redis import RedisStore
+from tests.redis_server import RedisServer
+
+if TYPE_CHECKING:
+    import httpx
+
+RULES = {
+    "limits": {
+        "/items": ["50/minute", "200/hour"],
+        "/reports": {"limit": "90/minute per global", "behavior": "warm_up", "warm_up": "10m"},
+        "/burst": "1/hour burst 50",
+        "/monthly": "50/month",
+    }
+}
+
+
+async def asgi_page(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+def wsgi_page(_environ: Environ, start_response: StartResponse) -> list[bytes]:
+    start_response("200 OK", [])
+    return [b"ok"]
+
+
+@pytest.mark.parametrize(("path", "admitted"), [("/items", 50), ("/burst", 50), ("/monthly", 50)])
+def test_hosts_of_both_kinds_share_one_limit(
+    redis_server: RedisServer,
+    asgi_client: Callable[[ASGIApp], httpx.AsyncClient],
+    wsgi_client: Callable[[WSGIApp], httpx.Client],
+    path: str,
+    admitted: int,
+) -> None:
+    """An event loop and a pool of threads, at once."""
+    store = RedisStore(redis_server.url, prefix=f"apps{path}:")
+    threaded = wsgi_client(wsgi.RateLimitMiddleware(wsgi_page, RULES, store=store))
+
+    async def on_a_loop() -> list[int]:
+        client = asgi_client(asgi.RateLimitMiddleware(asgi_page, RULES, store=store))
+        answers = await asyncio.gather(*(client.get(path) for _ in range(60)))
+        await store.close_async()
+        return [answer.status_code for answer in answers]
+
+    with ThreadPoolExecutor(8) as threads:
+        of_the_loop = threads.submit(asyncio.run, on_a_loop())
+        statuses = [*threads.map(lambda _: threaded.get(path).status_code, range(60)), *of_the_loop.result()]
+    store.close()
+    assert (statuses.count(200), statuses.count(429)) == (admitted, 120 - admitted)
+
+
+@pytest.mark.anyio
+async def test_a_refusal_names_its_limit_and_when_to_come_back(
+    redis_server: RedisServer, asgi_client: Callable[[ASGIApp], httpx.AsyncClient]
+) -> None:
+    store = RedisStore(redis_server.url, prefix="told:")
+    client = asgi_client(asgi.RateLimitMiddleware(asgi_page, RULES, store=store))
+    answers = [await client.get("/reports") for _ in range(31)]
+    assert [answer.status_code for answer in answers] == [200] * 30 + [429]
+    assert answers[0].headers["RateLimit-Policy"] == '"reports";q=90;w=60'
+    assert 50 <= int(answers[30].headers["Retry-After"]) <= 60
+    assert answers[30].json()["violated-policies"] == ["reports"]
+    await store.close_async()
+
+
+@pytest.mark.anyio
+async def test_a_server_that_cannot_be_reached_lets_nobody_through(
+    asgi_client: Callable[[ASGIApp], httpx.AsyncClient],
+) -> None:
+    rules = {"store": "unix:///nowhere/redis.sock", "default": "5/minute"}
+    client = asgi_client(asgi.RateLimitMiddleware(asgi_page, rules))
+    assert (await client.get("/")).status_code == 503
