@@ -24,6 +24,7 @@ _MOST_CACHED = 4096
 _MAX_ADOPTIONS = 16
 _SCAN_COUNT = 500
 _NUMBERS_SIZE = 8 * 8
+_WROTE_SIZE = 8  # the moment an entry was written
 
 _Reply = Sequence[Any]
 
@@ -174,13 +175,13 @@ class Planner:
         writer, packed = self._codec.split(entry)
         if writer is not None:
             try:
-                found = port_of(writer).decode(writer, packed)
+                found = port_of(writer).decode(writer, packed[_WROTE_SIZE:])
             except (StoreError, struct.error):
                 pass
             else:
                 own = writer == algorithm
                 state = found if own else algorithm.adopt(found, now_ns, writer, self._keep_state)
-        return _Adopted(entry, port_of(algorithm).encode(algorithm, state))
+        return _Adopted(entry, doubles([now_us]) + port_of(algorithm).encode(algorithm, state))
 
     def decisions(self, ask: Ask, now_us: int, reply: _Reply) -> list[Decision]:
         """The decisions of one request."""
@@ -231,7 +232,9 @@ def _decision(
     if decision.allowed:  # in time by less than the microsecond in which the script counts
         left = decision.remaining + check.cost
         return refused(now_ns, US_NS, decision.limit, left, decision.reset_after_ns)
-    return decision
+    if decision.retry_after_ns is None:
+        return decision
+    return decision._replace(retry_after_ns=whole_us(decision.retry_after_ns) * US_NS)
 
 
 def _told(algorithm: Algorithm, told: bytes, now_ns: int, at_ns: int | None) -> Decision:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
-from ratelimit_middleware.algorithms.base import AdoptMode
+from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm
 from ratelimit_middleware.clock import Clock, SystemClock
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.errors import InvalidLimitError, StoreError
@@ -66,6 +66,14 @@ class RedisStore:
         self._script = load_script()
         self._threads = ThreadLink(self._address, self._timeout_s)
         self._loops: dict[asyncio.AbstractEventLoop, LoopSide] = {}
+
+    def accept(self, algorithm: Algorithm) -> None:
+        """Return if limits of these numbers can be counted.
+
+        Raises:
+            StoreError: the script has no port of the algorithm, or could not count its numbers exactly.
+        """
+        self._planner.ask([Check("", algorithm, "")])
 
     def take(self, checks: Sequence[Check]) -> list[Decision]:
         """Decide all checks with one start time, all or nothing; see `Store.take`."""

@@ -12,9 +12,15 @@ import pytest
 from redis import Redis
 
 from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm
+from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
+from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
+from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
+from ratelimit_middleware.algorithms.smooth_warming_up import SmoothWarmingUp
+from ratelimit_middleware.algorithms.token_bucket import TokenBucket
 from ratelimit_middleware.algorithms.warm_up import WarmUp
+from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
 from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.errors import InvalidLimitError, StoreError
 from ratelimit_middleware.stores.base import AsyncStore, Check, Store
@@ -313,4 +319,40 @@ def test_no_server_is_a_store_error(tmp_path: Path) -> None:
         store.take([check("a|1", SlidingWindow(1, 60))])
     with pytest.raises(StoreError, match=r"none\.sock cannot answer"):
         asyncio.run(store.take_async([check("a|1", SlidingWindow(1, 60))]))
+    store.close()
+
+
+ALL_KINDS: list[Algorithm] = [
+    SlidingWindow(2, 60),
+    GCRA(1, 30, 2),
+    LeakyBucket(1 / 30, 1, "nodelay"),
+    TokenBucket(2, 30),
+    TokenBucket(2, 30, refill="greedy"),
+    SmoothBursty(1 / 60),
+    SmoothWarmingUp(1 / 60, 0),
+    FixedWindow(2, 60),
+    FixedWindow(2, "minute"),
+    WarmUpWindow(2, 60, 120, 1.5),
+]
+
+
+@pytest.mark.parametrize("algorithm", ALL_KINDS, ids=repr)
+@pytest.mark.parametrize("back_s", [0.001, 3600, 10**8])
+def test_a_server_whose_clock_steps_back_neither_locks_out_nor_gives_more(
+    redis_server: RedisServer, prefix: str, algorithm: Algorithm, back_s: float
+) -> None:
+    """As if the time between had not been: whoever was refused waits no longer than before."""
+    clock = ManualClock()
+    store = RedisStore(redis_server.url, prefix=prefix, clock=clock, known_refusals=0)
+    ask = check("a|1", algorithm)
+    while store.take([ask])[0].allowed:
+        pass
+    before_ns = store.peek(ask).retry_after_ns
+    clock.set_ns(clock.now_ns() - int(back_s * SECOND))
+    after_ns = store.peek(ask).retry_after_ns
+    assert before_ns is not None
+    assert after_ns is not None
+    assert 0 < after_ns <= max(before_ns, 60 * SECOND)
+    clock.set_ns(clock.now_ns() + after_ns)
+    assert store.take([ask])[0].allowed
     store.close()

@@ -11,6 +11,7 @@ import pytest
 
 from ratelimit_middleware import asgi, wsgi
 from ratelimit_middleware._types import ASGIApp, Environ, Receive, Scope, Send, StartResponse, WSGIApp
+from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.stores.redis import RedisStore
 from tests.redis_server import RedisServer
 
@@ -83,3 +84,12 @@ async def test_a_server_that_cannot_be_reached_lets_nobody_through(
     rules = {"store": "unix:///nowhere/redis.sock", "default": "5/minute"}
     client = asgi_client(asgi.RateLimitMiddleware(asgi_page, rules))
     assert (await client.get("/")).status_code == 503
+
+
+def test_a_limit_that_redis_cannot_count_is_refused_when_the_middleware_is_built() -> None:
+    rules = {
+        "store": "redis://localhost",
+        "default": {"limit": {"count": 5, "per": "s", "algorithm": "sentinel_warm_up", "warm_up": "10s"}},
+    }
+    with pytest.raises(StoreError, match=r"WarmUp\(count=5.* cannot be counted in Redis"):
+        asgi.RateLimitMiddleware(asgi_page, rules)

@@ -44,7 +44,7 @@ class InRedis(replay.InStore):
         store: Any = self._store
         entry = store._threads.command("GET", store._planner.key("k"))
         _, packed = store._planner._codec.split(entry)
-        return port_of(self.algorithm).decode(self.algorithm, packed)
+        return port_of(self.algorithm).decode(self.algorithm, packed[8:])
 
 
 GUAVA = [*guava.load_public("bursty"), *guava.load_public("warming")]

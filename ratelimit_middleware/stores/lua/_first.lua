@@ -5,6 +5,7 @@
 -- each as its numbers (13 packed doubles), its kind, what its entries begin with, and, if it adopts a
 -- foreign entry, that entry and the state to use instead.
 --
+-- An entry is what it begins with (the numbers that wrote it), the moment it was written, and the state.
 -- All times are whole microseconds. No number is ever written as text.
 
 local KEY, COST, MAX_WAIT, SHADOW, ADOPTS, FIRST = 1, 2, 3, 4, 5, 6

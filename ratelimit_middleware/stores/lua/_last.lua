@@ -38,11 +38,28 @@ local function bucket_of(check)
   return bucket
 end
 
-local function entry_of(bucket)
+local function entry_of(bucket, now)
   if bucket.is_new then
-    return bucket.check.algorithm.pack(bucket.head, bucket.state)
+    return bucket.check.algorithm.pack(bucket.head .. struct.pack("<d", now), bucket.state)
   end
   return bucket.entry
+end
+
+local function keep(check, state)
+  local bucket = buckets[check.numbers[KEY]]
+  bucket.head, bucket.state, bucket.check, bucket.is_new = check.head, state, check, true
+end
+
+-- The state that stands in a text behind the moment it was written. If the clock has gone back since then
+-- (another server, an operator), the state goes back with it, for good: the time between counts for nobody.
+local function read_state(check, text, place, now)
+  local wrote, begins = struct.unpack("<d", text, place)
+  local state = check.algorithm.unpack(text, begins)
+  if wrote > now then
+    state = check.algorithm.shifted(check.numbers, state, now - wrote, now)
+    keep(check, state)
+  end
+  return state
 end
 
 -- The bucket's state in the check's own numbers; nil for a foreign entry that the client has to adopt.
@@ -51,39 +68,34 @@ local function load(check, now)
   if bucket.head == check.head then
     return bucket.state
   end
-  local entry = entry_of(bucket)
+  local entry = entry_of(bucket, now)
   if not entry then
     return check.algorithm.start(check.numbers, now)
   end
   local size = #check.head
   if entry:sub(1, size) == check.head then
-    bucket.head, bucket.state = check.head, check.algorithm.unpack(entry, size + 1)
-    bucket.read_as = not bucket.is_new and bucket.head
+    bucket.read_as = not bucket.is_new and check.head
+    bucket.head, bucket.state = check.head, read_state(check, entry, size + 1, now)
     return bucket.state
   end
   if entry == check.foreign then
     check.adopts = true
-    return check.algorithm.unpack(check.adopted, 1)
+    return read_state(check, check.adopted, 1, now)
   end
   return nil
 end
 
-local function keep(check, state)
-  local bucket = buckets[check.numbers[KEY]]
-  bucket.head, bucket.state, bucket.check, bucket.is_new = check.head, state, check, true
-end
-
 -- Change as little of an entry as can be: true if that was possible.
-local function patched(key, bucket, ttl)
+local function patched(key, bucket, ttl, now)
   local patch = bucket.check.algorithm.patch
   if not patch or bucket.head ~= bucket.read_as then
     return false
   end
-  local header, added = patch(bucket.entry, #bucket.head + 1, bucket.state)
+  local header, added = patch(bucket.entry, #bucket.head + 9, bucket.state)
   if not header then
     return false
   end
-  redis.call("SETRANGE", key, #bucket.head, header)
+  redis.call("SETRANGE", key, #bucket.head, struct.pack("<d", now) .. header)
   if added ~= "" then
     redis.call("APPEND", key, added)
   end
@@ -99,8 +111,8 @@ local function write(now)
       local check = bucket.check
       local forget_at = check.algorithm.forget_at(check.numbers, bucket.state)
       local ttl = ("%.0f"):format(math.max(0, math.ceil((forget_at - now) / 1000)) + grace)
-      if not patched(KEYS[index], bucket, ttl) then
-        redis.call("SET", KEYS[index], entry_of(bucket), "PX", ttl)
+      if not patched(KEYS[index], bucket, ttl, now) then
+        redis.call("SET", KEYS[index], entry_of(bucket, now), "PX", ttl)
       end
     end
   end
@@ -194,7 +206,7 @@ local function obstacles(checks, now)
     if not check.state then
       reply = reply or {-1}
       table.insert(reply, place)
-      table.insert(reply, entry_of(bucket_of(check)))
+      table.insert(reply, entry_of(bucket_of(check), now))
     end
   end
   return reply

@@ -48,6 +48,15 @@ makers.fixed_window = function()
     return {start, stop, used, booked}
   end
 
+  -- A window that has not begun any more: what was taken in it counts in the present one.
+  function fixed.shifted(numbers, state, _, now)
+    if state[1] <= now then
+      return state
+    end
+    local start, stop = window(numbers, now)
+    return {start, stop, state[3], state[4]}
+  end
+
   function fixed.step(numbers, state, now)
     local _, stop, used, booked = unpack(state)
     if now < stop then

@@ -18,6 +18,10 @@ makers.gcra = function()
     return {tat_us, tat_part, last}
   end
 
+  function gcra.shifted(_, state, by)
+    return {state[1] + by, state[2], state[3] + by}
+  end
+
   function gcra.take(numbers, state, now, _, max_wait, from)
     local parts, size_us, size_part, depth_us, depth_part, fits = unpack(numbers, FIRST)
     local at = math.max(from, now)

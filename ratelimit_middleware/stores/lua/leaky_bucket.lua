@@ -19,6 +19,10 @@ makers.leaky_bucket = function()
     return {drained_us, drained_part, booked}
   end
 
+  function bucket.shifted(_, state, by)
+    return {state[1] + by, state[2], state[3] + by}
+  end
+
   function bucket.take(numbers, state, now, _, max_wait, from)
     local parts, size_us, size_part, depth_us, depth_part, once_us, once_part = unpack(numbers, FIRST)
     local asked = math.max(from, now)

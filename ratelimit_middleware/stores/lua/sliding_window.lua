@@ -165,6 +165,17 @@ makers.sliding_window = function()
     return on(state, used, first, last, permits)
   end
 
+  function window.shifted(_, state, by)
+    if state.permits == 0 then
+      return state
+    end
+    local list, count = entries(state)
+    for place = 1, 3 * count, 3 do
+      list[place], list[place + 1] = list[place] + by, list[place + 1] + by
+    end
+    return packed(state.used, list, count, 0)
+  end
+
   -- If all that has changed of a text are its header (which begins at `place`) and what stands behind
   -- its end: both; else nil.
   function window.patch(text, place, state)

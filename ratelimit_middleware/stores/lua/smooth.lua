@@ -22,6 +22,11 @@ makers.smooth = function()
     return {stored, next_free, run, before, taker}
   end
 
+  function smooth.shifted(_, state, by)
+    local stored, next_free, run, before, taker = unpack(state)
+    return {stored, next_free + by, run + by, before, taker == NOBODY and NOBODY or taker + by}
+  end
+
   function smooth.step(numbers, state, now)
     local _, most, _, refill = unpack(numbers, FIRST)
     if now <= state[2] then

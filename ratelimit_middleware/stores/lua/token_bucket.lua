@@ -25,6 +25,10 @@ makers.token_bucket = function()
     return {level, edge_us, edge_part, booked}
   end
 
+  function bucket.shifted(_, state, by)
+    return {state[1], state[2] + by, state[3], state[4] + by}
+  end
+
   function bucket.step(numbers, state, at)
     local full, quantum, interval, parts = unpack(numbers, FIRST)
     local passed = (at - state[2]) * parts - state[3]

@@ -19,6 +19,10 @@ makers.token_bucket_greedy = function()
     return {full_us, full_part, edge, booked}
   end
 
+  function bucket.shifted(_, state, by)
+    return {state[1] + by, state[2], state[3] + by, state[4] + by}
+  end
+
   function bucket.step(state, at)
     if at <= state[3] then
       return state

@@ -78,6 +78,11 @@ makers.warm_up_window = function()
     return of(index, cold, passed, peak, window.unpack(text, behind))
   end
 
+  function warm_up.shifted(numbers, state, by, now)
+    local index = math.min(state.index, period_of(numbers, now))
+    return of(index, state.cold, state.passed, state.peak, window.shifted(numbers, state.window, by))
+  end
+
   function warm_up.patch(text, place, state)
     local own = own_text(state)
     local header, added = window.patch(text, place + #own, state.window)
