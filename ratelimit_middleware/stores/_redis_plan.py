@@ -21,6 +21,7 @@ __all__ = ["Action", "Ask", "Planner", "moment"]
 
 _FOREIGN, _CALENDAR = -1, -2
 _MOST_CACHED = 4096
+_MOST_CHECKS = 255  # their number goes over as a byte
 _MAX_ADOPTIONS = 16
 _SCAN_COUNT = 500
 _NUMBERS_SIZE = 8 * 8
@@ -109,8 +110,11 @@ class Planner:
         """Checks to be asked about; whatever is wrong with them is said here.
 
         Raises:
-            StoreError: an algorithm has no script, or its numbers are too large for one.
+            StoreError: an algorithm has no script, or its numbers are too large for one; or there are more
+                than 255 checks.
         """
+        if len(checks) > _MOST_CHECKS:
+            raise StoreError(f"{len(checks)} checks of one request: Redis is asked {_MOST_CHECKS} at most")
         for check in checks:
             self._numbers_of(check.algorithm, check.cost, self._seen_us)
             self._codec.head(check.algorithm)

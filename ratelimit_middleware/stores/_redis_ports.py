@@ -13,6 +13,7 @@ from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
+from ratelimit_middleware.algorithms.sliding_counter import SlidingCounter
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
 from ratelimit_middleware.algorithms.smooth_warming_up import SmoothWarmingUp
@@ -29,6 +30,7 @@ from ratelimit_middleware.stores._redis_port import Port
 from ratelimit_middleware.stores._redis_smooth_port import SmoothPort
 from ratelimit_middleware.stores._redis_window_ports import (
     FixedWindowPort,
+    SlidingCounterPort,
     SlidingWindowPort,
     WarmUpWindowPort,
 )
@@ -40,6 +42,7 @@ _PORTS: dict[type[Any], Port] = {
     FixedWindow: FixedWindowPort(),
     GCRA: GCRAPort(),
     LeakyBucket: LeakyBucketPort(),
+    SlidingCounter: SlidingCounterPort(),
     SlidingWindow: SlidingWindowPort(),
     SmoothBursty: SmoothPort(),
     SmoothWarmingUp: SmoothPort(),

@@ -1,4 +1,4 @@
-"""Ports of the windows: SlidingWindow, WarmUpWindow, FixedWindow."""
+"""Ports of the windows: SlidingWindow, WarmUpWindow, FixedWindow, SlidingCounter."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import struct
 
 from ratelimit_middleware.algorithms.base import Algorithm, State, ceil_div
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
+from ratelimit_middleware.algorithms.sliding_counter import SlidingCounter
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.stores._redis_port import US_NS, Port, doubles, read_doubles, whole_us
 
-__all__ = ["FixedWindowPort", "SlidingWindowPort", "WarmUpWindowPort"]
+__all__ = ["FixedWindowPort", "SlidingCounterPort", "SlidingWindowPort", "WarmUpWindowPort"]
 
 _HEADER = struct.Struct("<dddII")
 _ENTRY = struct.Struct("<ddI")
@@ -100,6 +101,25 @@ class FixedWindowPort(Port):
         """As `encode`."""
         start_us, end_us, used, booked = map(int, read_doubles(packed))
         return (start_us * US_NS, end_us * US_NS, used, booked)
+
+
+class SlidingCounterPort(Port):
+    """Periods by their number, and the permits in them."""
+
+    kind = "sliding_counter"
+
+    def numbers(self, algorithm: SlidingCounter, cost: int, now_us: int) -> tuple[float, ...]:  # noqa: ARG002
+        """Limit and period."""
+        _whole_period(algorithm, algorithm.period_ns)
+        return (algorithm.limit, algorithm.period_ns // US_NS)
+
+    def encode(self, algorithm: SlidingCounter, state: State) -> bytes:  # noqa: ARG002
+        """As it is."""
+        return doubles(state)
+
+    def decode(self, algorithm: SlidingCounter, packed: bytes) -> State:  # noqa: ARG002
+        """As `encode`."""
+        return tuple(map(int, read_doubles(packed)))
 
 
 def _borders(algorithm: FixedWindow, now_us: int) -> list[int]:

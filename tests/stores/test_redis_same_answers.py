@@ -14,6 +14,7 @@ from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
+from ratelimit_middleware.algorithms.sliding_counter import SlidingCounter
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
 from ratelimit_middleware.algorithms.smooth_warming_up import SmoothWarmingUp
@@ -61,6 +62,7 @@ OTHERS: list[Algorithm] = [
     FixedWindow(5, 10),
     FixedWindow(7, "minute"),
     FixedWindow(100, "month", "Europe/Berlin"),
+    SlidingCounter(8, 7.2072),  # divided by any number of permits up to 16
     WarmUpWindow(6, 1, 10),
     WarmUpWindow(30, 2, 10, 2.5),
     WarmUpWindow(10**9, 1, 60),
@@ -77,7 +79,10 @@ GAPS_NS = st.one_of(
 @st.composite
 def requests(draw: st.DrawFn) -> list[tuple[int, list[Check]]]:
     """Checks of windows and one other algorithm on a few keys."""
-    algorithms = [*WINDOWS, draw(st.sampled_from(OTHERS))]
+    other = draw(st.sampled_from(OTHERS))
+    # The moments of a counter with many permits would not be whole.
+    windows = WINDOWS[:1] if isinstance(other, SlidingCounter) else WINDOWS
+    algorithms = [*windows, other]
     checks = st.builds(
         lambda key, algorithm, cost, wait, shadow: Check(f"|{key}", algorithm, "|*", cost, wait, shadow),
         st.integers(0, 3),
@@ -140,6 +145,7 @@ AWKWARD: list[Algorithm] = [
     TokenBucket.from_rate(3e6, 2),
     TokenBucket(3, 7e-9, 2, "greedy"),
     SlidingWindow(2, 1e-6 * 7.3),
+    SlidingCounter(7, 0.0001),
 ]
 
 
@@ -156,7 +162,7 @@ def test_moments_that_are_no_whole_microseconds_are_up_to_one_later_and_never_ea
         state = algorithm.start(clock.now_ns()) if state is None else state
         expected, state = algorithm.take(state, clock.now_ns(), cost, None)
         [decision] = remote.take([Check(key, algorithm, "|*", cost, None)])
-        if isinstance(algorithm, SlidingWindow):  # its moments follow from each other
+        if isinstance(algorithm, (SlidingWindow, SlidingCounter)):  # moments follow from each other
             assert decision.at_ns >= expected.at_ns
         else:
             assert 0 <= decision.at_ns - expected.at_ns < US

@@ -5,33 +5,11 @@
 
 makers.warm_up_window = function()
   local warm_up, window = {}, the("sliding_window")
-  local MILLI, EXACT = 1000, 2 ^ 53
+  local MILLI = 1000
 
   local function period_of(numbers, at)
     local period = numbers[FIRST + 1]
     return (at - math.fmod(at, period)) / period
-  end
-
-  -- a * b / c rounded down, also where the product is beyond 2^53: bit by bit (a, b, c < 2^52).
-  local function product_over(a, b, c)
-    if a * b < EXACT then
-      local product = a * b
-      return (product - math.fmod(product, c)) / c
-    end
-    local whole, rest, bit = 0, 0, 2 ^ 51
-    local each = (b - math.fmod(b, c)) / c
-    while bit >= 1 do
-      whole, rest = 2 * whole, 2 * rest
-      if a >= bit then
-        a = a - bit
-        whole, rest = whole + each, rest + math.fmod(b, c)
-      end
-      while rest >= c do
-        whole, rest = whole + 1, rest - c
-      end
-      bit = bit / 2
-    end
-    return whole
   end
 
   local function limit_at(numbers, cold)
