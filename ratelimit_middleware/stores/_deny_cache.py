@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 
+from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.stores.base import Check
@@ -18,9 +19,9 @@ _LONGEST_NS = NS_PER_SECOND
 class DenyCache:
     """The last refusals, each until its `Retry-After`, and for a second at most.
 
-    A refusal stands for the same checks with the same costs. Checks that may wait and shadow checks are
-    never answered from here: the first may be admitted sooner, the others have to be counted. Permits
-    that others give back meanwhile are noticed a second late.
+    A refusal stands for the same checks with the same costs. Checks that may wait, shadow checks and slots
+    are never answered from here: the first may be admitted sooner, the second have to be counted, and a
+    slot may come back at any moment. Permits that others give back meanwhile are noticed a second late.
 
     Safe in threads: each operation is one of `OrderedDict`'s own, and a lost update costs one call.
 
@@ -65,7 +66,9 @@ class DenyCache:
 
 
 def _may_be_kept(checks: Sequence[Check]) -> bool:
-    return not any(check.shadow or check.max_wait_ns != 0 for check in checks)
+    return not any(
+        check.shadow or check.max_wait_ns != 0 or isinstance(check.algorithm, Concurrency) for check in checks
+    )
 
 
 def _name(checks: Sequence[Check]) -> Hashable:

@@ -124,7 +124,7 @@ class Planner:
         """The call that does `name` for the asks.
 
         Args:
-            name: `take`, `peek`, `charge` or `give_back`.
+            name: `take`, `peek`, `charge`, `give_back` or `renew`.
             asks: for whom; only `take` knows more than one.
             detail: what `name` needs to know.
             time_us: a time for tests; None = the server's.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ratelimit_middleware.algorithms.base import Algorithm
+from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
@@ -29,6 +30,7 @@ from ratelimit_middleware.stores._redis_bucket_ports import (
 from ratelimit_middleware.stores._redis_port import Port
 from ratelimit_middleware.stores._redis_smooth_port import SmoothPort
 from ratelimit_middleware.stores._redis_window_ports import (
+    ConcurrencyPort,
     FixedWindowPort,
     SlidingCounterPort,
     SlidingWindowPort,
@@ -39,6 +41,7 @@ __all__ = ["port_of"]
 
 _GREEDY = GreedyTokenBucketPort()
 _PORTS: dict[type[Any], Port] = {
+    Concurrency: ConcurrencyPort(),
     FixedWindow: FixedWindowPort(),
     GCRA: GCRAPort(),
     LeakyBucket: LeakyBucketPort(),

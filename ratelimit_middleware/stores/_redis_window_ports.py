@@ -1,10 +1,11 @@
-"""Ports of the windows: SlidingWindow, WarmUpWindow, FixedWindow, SlidingCounter."""
+"""Ports of the windows: SlidingWindow, WarmUpWindow, FixedWindow, SlidingCounter; and of the slots."""
 
 from __future__ import annotations
 
 import struct
 
 from ratelimit_middleware.algorithms.base import Algorithm, State, ceil_div
+from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.sliding_counter import SlidingCounter
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
@@ -12,11 +13,18 @@ from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.stores._redis_port import US_NS, Port, doubles, read_doubles, whole_us
 
-__all__ = ["FixedWindowPort", "SlidingCounterPort", "SlidingWindowPort", "WarmUpWindowPort"]
+__all__ = [
+    "ConcurrencyPort",
+    "FixedWindowPort",
+    "SlidingCounterPort",
+    "SlidingWindowPort",
+    "WarmUpWindowPort",
+]
 
 _HEADER = struct.Struct("<dddII")
 _ENTRY = struct.Struct("<ddI")
 _ENTRY_NS = struct.Struct("<qqI")
+_MOST_SLOTS = 2000  # the script handles three numbers each on a stack of 8,000
 _WARM_UP = struct.Struct("<4d")
 
 
@@ -120,6 +128,29 @@ class SlidingCounterPort(Port):
     def decode(self, algorithm: SlidingCounter, packed: bytes) -> State:  # noqa: ARG002
         """As `encode`."""
         return tuple(map(int, read_doubles(packed)))
+
+
+class ConcurrencyPort(Port):
+    """Slots: ticket, end of the lease, permits."""
+
+    kind = "concurrency"
+
+    def numbers(self, algorithm: Concurrency, cost: int, now_us: int) -> tuple[float, ...]:  # noqa: ARG002
+        """Limit and lease."""
+        if algorithm.limit > _MOST_SLOTS:
+            raise StoreError(
+                f"{algorithm!r} cannot be counted in Redis: expected a limit of {_MOST_SLOTS} at most"
+            )
+        return (algorithm.limit, whole_us(algorithm.lease_ns))
+
+    def encode(self, algorithm: Concurrency, state: State) -> bytes:  # noqa: ARG002
+        """Times in microseconds."""
+        return doubles(n if i % 3 == 2 else whole_us(n) for i, n in enumerate(state))
+
+    def decode(self, algorithm: Concurrency, packed: bytes) -> State:  # noqa: ARG002
+        """As `encode`."""
+        numbers = enumerate(map(int, read_doubles(packed)))
+        return tuple(n if i % 3 == 2 else n * US_NS for i, n in numbers)
 
 
 def _borders(algorithm: FixedWindow, now_us: int) -> list[int]:

@@ -94,6 +94,10 @@ class RedisStore:
         """Undo a booking; nothing if its bucket has been forgotten."""
         self._call("give_back", self._planner.ask([check]), moment(at_ns))
 
+    def renew(self, check: Check, at_ns: int) -> None:
+        """The lease of a slot begins anew; see `Store.renew`."""
+        self._call("renew", self._planner.ask([check]), moment(at_ns))
+
     def peek(self, check: Check) -> Decision:
         """What a request would hear; nothing changes."""
         ask = self._planner.ask([check._replace(max_wait_ns=0, shadow=False)])
@@ -146,6 +150,10 @@ class RedisStore:
     async def give_back_async(self, check: Check, at_ns: int) -> None:
         """`give_back` on an event loop."""
         await self._loop_side().give_back(self._planner.ask([check]), at_ns)
+
+    async def renew_async(self, check: Check, at_ns: int) -> None:
+        """`renew` on an event loop."""
+        await self._loop_side().call("renew", self._planner.ask([check]), moment(at_ns))
 
     async def peek_async(self, check: Check) -> Decision:
         """`peek` on an event loop."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ratelimit_middleware.algorithms.base import granted, refused
+from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.stores._deny_cache import DenyCache
 from ratelimit_middleware.stores.base import Check
@@ -61,8 +62,11 @@ def test_other_checks_are_asked_anew(cache: DenyCache, check: Check) -> None:
     assert cache.find([check], 1) is None
 
 
-@pytest.mark.parametrize("check", [ONE._replace(max_wait_ns=1), ONE._replace(shadow=True)])
-def test_checks_that_wait_or_only_watch_are_never_kept(cache: DenyCache, check: Check) -> None:
+@pytest.mark.parametrize(
+    "check",
+    [ONE._replace(max_wait_ns=1), ONE._replace(shadow=True), ONE._replace(algorithm=Concurrency(1))],
+)
+def test_checks_that_wait_or_only_watch_and_slots_are_never_kept(cache: DenyCache, check: Check) -> None:
     cache.keep([check], [refused(0, SECOND, 1, 0, SECOND)], 0)
     assert cache.find([check], 1) is None
 

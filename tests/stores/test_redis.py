@@ -12,6 +12,7 @@ import pytest
 from redis import Redis
 
 from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm
+from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
@@ -275,6 +276,39 @@ def test_rates_above_a_million_a_second_are_not_unlimited(
     assert store.take([ask])[0].allowed
     assert not store.take([ask])[0].allowed
     store.close()
+
+
+@pytest.mark.anyio
+async def test_slots_come_back_when_they_are_given_back_or_their_lease_ends(
+    redis_server: RedisServer, prefix: str
+) -> None:
+    clock = ManualClock()
+    store = RedisStore(redis_server.url, prefix=prefix, clock=clock)
+    slot = check("a|1", Concurrency(1, 30))
+    [first] = await store.take_async([slot])
+    assert not (await store.take_async([slot]))[0].allowed
+    await store.give_back_async(slot, first.at_ns)
+    [second] = await store.take_async([slot])
+    assert second.allowed
+    clock.advance(20)
+    await store.renew_async(slot, second.at_ns)
+    clock.advance(20)
+    assert not (await store.take_async([slot]))[0].allowed
+    clock.advance(10)
+    assert (await store.take_async([slot]))[0].allowed
+    clock.set_ns(clock.now_ns() - 3600 * SECOND)  # the server's clock steps back: so does the lease
+    assert not (await store.take_async([slot]))[0].allowed
+    clock.advance(30)
+    assert (await store.take_async([slot]))[0].allowed
+    await store.close_async()
+
+
+def test_more_slots_than_the_script_can_handle_are_refused(store: RedisStore) -> None:
+    with pytest.raises(StoreError, match="expected a limit of 2000 at most"):
+        store.accept(Concurrency(2001))
+    most = check("a|1", Concurrency(2000))
+    assert all(store.take([most] * 200)[0].allowed for _ in range(10))
+    assert not store.take([most])[0].allowed
 
 
 def test_a_request_may_have_255_limits(store: RedisStore) -> None:

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ratelimit_middleware.algorithms.base import Algorithm
+from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
@@ -63,6 +64,7 @@ OTHERS: list[Algorithm] = [
     FixedWindow(7, "minute"),
     FixedWindow(100, "month", "Europe/Berlin"),
     SlidingCounter(8, 7.2072),  # divided by any number of permits up to 16
+    Concurrency(5, 4),
     WarmUpWindow(6, 1, 10),
     WarmUpWindow(30, 2, 10, 2.5),
     WarmUpWindow(10**9, 1, 60),
@@ -95,7 +97,7 @@ def requests(draw: st.DrawFn) -> list[tuple[int, list[Check]]]:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(requests(), st.sampled_from(["take", "take", "charge", "give_back", "reset"]))
+@given(requests(), st.sampled_from(["take", "take", "charge", "give_back", "renew", "reset"]))
 def test_every_answer_is_that_of_the_memory_store(
     twins: Twins, steps: list[tuple[int, list[Check]]], between: str
 ) -> None:
@@ -112,6 +114,9 @@ def test_every_answer_is_that_of_the_memory_store(
         elif between == "give_back":
             remote.give_back(checks[0], decisions[0].at_ns)
             memory.give_back(checks[0], decisions[0].at_ns)
+        elif between == "renew":
+            remote.renew(checks[0], decisions[0].at_ns)
+            memory.renew(checks[0], decisions[0].at_ns)
         elif between == "charge":
             remote.charge(checks[0])
             memory.charge(checks[0])

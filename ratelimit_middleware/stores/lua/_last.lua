@@ -276,6 +276,18 @@ function actions.give_back(packed_moment, now)
   return {now, obstacle or {1}}
 end
 
+-- Only slots have a lease.
+function actions.renew(packed_moment, now)
+  local check = read_check()
+  local obstacle = obstacles({check}, now)
+  local renew = check.algorithm.renew
+  if not obstacle and renew then
+    local numbers, at = check.numbers, struct.unpack("<d", packed_moment)
+    keep(check, renew(numbers, check.state, now, numbers[COST], at))
+  end
+  return {now, obstacle or {1}}
+end
+
 local now = the_time()
 local reply = actions[ARGV[2]](ARGV[3], now)
 write(now)
