@@ -6,7 +6,7 @@ books permits goes out again only after a reply (or a failed connect) which prov
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any, TypeAlias
 
@@ -157,6 +157,15 @@ class ThreadLink:
         self._pool.disconnect(inuse_connections=False)
 
 
+def _packer() -> Callable[[tuple[Any, ...]], bytes] | None:
+    """A quick way to write commands: redis-py takes it for threads by itself, but not for asyncio."""
+    try:
+        from hiredis import pack_command
+    except ImportError:
+        return None
+    return pack_command
+
+
 class LoopLink:
     """The connections of one event loop.
 
@@ -176,6 +185,7 @@ class LoopLink:
         self._place = address.place
         self._pool = _pool(ConnectionPool, Retry, address, timeout_s)
         self._nothing_ran = (exceptions.BusyLoadingError, exceptions.ReadOnlyError)
+        self._packed = _packer()
 
     async def run(self, script: Script, words: Sequence[Word]) -> Any:
         """As `ThreadLink.run`."""
@@ -198,7 +208,10 @@ class LoopLink:
         except Exception as error:
             raise _ConnectError from error
         try:
-            await connection.send_command(*command)
+            if self._packed:
+                await connection.send_packed_command(self._packed(tuple(command)))
+            else:
+                await connection.send_command(*command)
             return await connection.read_response()
         except self._nothing_ran:
             await connection.disconnect()  # the name may lead to another server now
