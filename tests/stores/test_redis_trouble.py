@@ -101,6 +101,31 @@ def test_a_server_that_stands_still_is_an_error_in_time(start_server: StartServe
     asyncio.run(ask())
 
 
+def test_a_request_that_is_cancelled_on_its_way_gets_its_permits_back(start_server: StartServer) -> None:
+    """Shadow checks too; what the call of the others has brought stays theirs."""
+    server = start_server()
+    shadow = Check("b|1", SlidingWindow(10, 60), "b|*", 2, shadow=True)
+
+    async def ask() -> tuple[int, int]:
+        store = RedisStore(server.url)
+        await store.take_async(TEN)
+        server.send_signal(signal.SIGSTOP)
+        tasks = [asyncio.ensure_future(store.take_async([TEN[0], shadow])) for _ in range(3)]
+        for _ in range(100):
+            await asyncio.sleep(0)
+        tasks[0].cancel()
+        server.send_signal(signal.SIGCONT)
+        assert [d.allowed for answer in await asyncio.gather(*tasks[1:]) for d in answer] == [True] * 4
+        await store.close_async()
+        with pytest.raises(asyncio.CancelledError):
+            await tasks[0]
+        left = [await store.peek_async(check) for check in (TEN[0], shadow._replace(cost=1))]
+        await store.close_async()
+        return left[0].remaining, left[1].remaining
+
+    assert asyncio.run(ask()) == (10 - 3 - 1, 10 - 4 - 1)
+
+
 def test_threads_get_an_error_in_time_too(start_server: StartServer) -> None:
     server = start_server()
     store = RedisStore(server.url, timeout=0.2)
