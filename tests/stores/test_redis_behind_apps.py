@@ -8,10 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
+from redis import Redis
 
 from ratelimit_middleware import asgi, wsgi
 from ratelimit_middleware._types import ASGIApp, Environ, Receive, Scope, Send, StartResponse, WSGIApp
+from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.errors import StoreError
+from ratelimit_middleware.store_settings import StoreSettings
+from ratelimit_middleware.stores.base import Check
+from ratelimit_middleware.stores.open import open_store
 from ratelimit_middleware.stores.redis import RedisStore
 from tests.redis_server import RedisServer
 
@@ -81,15 +86,34 @@ async def test_a_refusal_names_its_limit_and_when_to_come_back(
 async def test_a_server_that_cannot_be_reached_lets_nobody_through(
     asgi_client: Callable[[ASGIApp], httpx.AsyncClient],
 ) -> None:
-    rules = {"store": "unix:///nowhere/redis.sock", "default": "5/minute"}
+    rules = {"store": {"url": "unix:///nowhere/redis.sock", "on_error": "deny"}, "default": "5/minute"}
     client = asgi_client(asgi.RateLimitMiddleware(asgi_page, rules))
     assert (await client.get("/")).status_code == 503
 
 
 def test_a_limit_that_redis_cannot_count_is_refused_when_the_middleware_is_built() -> None:
     rules = {
-        "store": "redis://localhost",
+        "store": {"url": "redis://localhost", "on_error": "deny"},
         "default": {"limit": {"count": 5, "per": "s", "algorithm": "sentinel_warm_up", "warm_up": "10s"}},
     }
     with pytest.raises(StoreError, match=r"WarmUp\(count=5.* cannot be counted in Redis"):
         asgi.RateLimitMiddleware(asgi_page, rules)
+
+
+@pytest.mark.anyio
+async def test_by_default_each_process_counts_its_share_until_the_server_is_back(
+    redis_server: RedisServer, asgi_client: Callable[[ASGIApp], httpx.AsyncClient]
+) -> None:
+    store = {"url": "unix:///nowhere/redis.sock", "expected_workers": 5}
+    client = asgi_client(asgi.RateLimitMiddleware(asgi_page, {"store": store, "default": "10/minute"}))
+    assert [(await client.get("/")).status_code for _ in range(3)] == [200, 200, 429]
+
+
+def test_the_store_block_sets_prefix_and_timeout(redis_server: RedisServer) -> None:
+    store = open_store(StoreSettings(redis_server.url, timeout_ns=200_000_000, prefix="shop:"))
+    assert isinstance(store, RedisStore)
+    assert store.take([Check("a|1", GCRA(1, 60, 5), "*")])[0].allowed
+    assert list(store.scan()) == ["a|1"]
+    with Redis.from_url(redis_server.url) as client:
+        assert client.exists("shop:a|1")
+    store.close()

@@ -93,10 +93,10 @@ def requests(draw: st.DrawFn) -> list[tuple[int, list[Check]]]:
         st.sampled_from([0, 0, 5 * SECOND, None]),
         st.booleans(),
     )
-    return draw(st.lists(st.tuples(GAPS_NS, st.lists(checks, min_size=1, max_size=3)), max_size=20))
+    return draw(st.lists(st.tuples(GAPS_NS, st.lists(checks, min_size=1, max_size=3)), max_size=12))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
 @given(requests(), st.sampled_from(["take", "take", "charge", "give_back", "renew", "reset"]))
 def test_every_answer_is_that_of_the_memory_store(
     twins: Twins, steps: list[tuple[int, list[Check]]], between: str
