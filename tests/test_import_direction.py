@@ -37,7 +37,7 @@ FOUNDATIONS = {"errors", "clock", "_types"}
 # Only when rules are loaded or a store is opened: see test_public_names for what must import without.
 THIRD_PARTY = {
     "rules": {"yaml", "pydantic", "re2"},
-    "stores": {"lmdb"},
+    "stores": {"lmdb", "redis", "hiredis"},
     "asgi_queue": {"anyio"},
     "shielding": {"anyio"},
 }

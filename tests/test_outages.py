@@ -200,7 +200,7 @@ def test_a_rule_set_of_python_may_not_fall_back_without_its_divisor(faulty: Faul
 
 @pytest.mark.arithmetic
 def test_a_url_that_no_store_has_is_refused_without_showing_its_password() -> None:
-    ruleset = RuleSet(store=StoreSettings("redis://shop:secret@cache", on_error="deny"))
+    ruleset = RuleSet(store=StoreSettings("mysql://shop:secret@cache", on_error="deny"))
     with pytest.raises(StoreError) as refusal:
         build_registry(ruleset)
     assert "secret" not in str(refusal.value) + repr(ruleset)

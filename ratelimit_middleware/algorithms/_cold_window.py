@@ -33,7 +33,7 @@ class ColdWindow:
     warm_up_ns: int = field(init=False, repr=False)
     cold_limit: int = field(init=False, repr=False, compare=False)
     full_cold: int = field(init=False, repr=False, compare=False)
-    _factor: tuple[int, int] = field(init=False, repr=False, compare=False)
+    factor: tuple[int, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense; draw the curve."""
@@ -48,7 +48,7 @@ class ColdWindow:
         object.__setattr__(self, "limit", limit)
         object.__setattr__(self, "window", window)
         object.__setattr__(self, "warm_up_ns", warm_up_ns)
-        object.__setattr__(self, "_factor", (top, bottom))
+        object.__setattr__(self, "factor", (top, bottom))
         object.__setattr__(self, "cold_limit", max(1, limit * bottom // top))
         full_cold = 2 * MILLI * limit * warm_up_ns * bottom // (period_ns * (top + bottom))
         object.__setattr__(self, "full_cold", max(1, full_cold))
@@ -72,7 +72,7 @@ class ColdWindow:
         """The threshold with this much cold left (thousandths of a permit), in permits per period."""
         if not cold:
             return self.limit
-        top, bottom = self._factor
+        top, bottom = self.factor
         warm = self.full_cold * bottom
         return max(1, self.limit * warm // (warm + cold * (top - bottom)))
 

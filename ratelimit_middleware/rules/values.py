@@ -145,6 +145,7 @@ STORE = text(
     "Where the counts live.",
     "memory://",
     "shared://",
+    "redis://localhost:6379/0",
 )
 TIMEOUT = text(
     rf"[1-9][0-9]*\s*ms|{_NUMBER}\s*{_UNIT}", "How long a call to the store may take.", "50ms", "1s"

@@ -39,7 +39,6 @@ ONLY_LOADING_KNOWS = (
         "not_yet_redis",
         "on_error_of",
         "store_fallback",
-        "store_remote",
     ),
 )
 """What takes more than one value to see, or the app, or other files."""
