@@ -18,11 +18,12 @@ from ratelimit_middleware.rules.choices import AskedLimit, MethodCost, Overrides
 from ratelimit_middleware.rules.client_spec import ClientSpec
 from ratelimit_middleware.rules.client_written import holds, is_written_by_client
 from ratelimit_middleware.rules.document import Path
-from ratelimit_middleware.rules.grammar import AskedText, LimitText, key_text, parse_limit
+from ratelimit_middleware.rules.grammar import AskedText, LimitText, parse_limit
+from ratelimit_middleware.rules.key_grammar import key_text
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec
 from ratelimit_middleware.rules.model import Limit
 from ratelimit_middleware.rules.queue_spec import InProgress
-from ratelimit_middleware.rules.schema import RuleSpec
+from ratelimit_middleware.rules.schema import PlacedLimit, RuleSpec
 from ratelimit_middleware.rules.words import GrammarError, shown
 
 __all__ = ["LimitCompiler"]
@@ -53,7 +54,10 @@ class LimitCompiler:
     def limits(self, id_base: str, policy_name: Callable[[int], str]) -> tuple[Limit, ...]:
         """All limits whose numbers make sense."""
         self._check_clients()
-        made = [self._limit(number, id_base, policy_name) for number in range(len(self.spec.placed_limits))]
+        made = [
+            self._limit(number, placed, id_base, policy_name)
+            for number, placed in enumerate(self.spec.placed_limits)
+        ]
         limits = [limit for limit in made if limit]
         if self.spec.concurrency:
             limits.append(self._slots(self.spec.concurrency, len(made), id_base, policy_name(len(made))))
@@ -61,8 +65,10 @@ class LimitCompiler:
             limits[0] = self._with_overrides(limits[0])
         return tuple(limits)
 
-    def _limit(self, number: int, id_base: str, policy_name: Callable[[int], str]) -> Limit | None:
-        index, text = self.spec.placed_limits[number]
+    def _limit(
+        self, number: int, placed: PlacedLimit, id_base: str, policy_name: Callable[[int], str]
+    ) -> Limit | None:
+        index, text = placed
         algorithm = self._algorithm(text, ("limit", index))
         if not algorithm:
             return None

@@ -157,7 +157,7 @@ _STYLES = ("draft-11", "draft-6", "draft-7", "legacy", "legacy-seconds")
 HEADERS: Json = {
     "anyOf": [
         {"enum": [*_STYLES, "none", False, "off", "no"]},
-        {"type": "array", "items": {"enum": list(_STYLES)}, "uniqueItems": True},
+        {"type": "array", "items": {"enum": list(_STYLES)}, "uniqueItems": True, "minItems": 1},
         _ENV,
     ],
     "description": "Which generations of the RateLimit fields are sent.",
