@@ -284,8 +284,6 @@ function actions.renew(packed_moment, now)
   if not obstacle and renew then
     local numbers, at = check.numbers, struct.unpack("<d", packed_moment)
     keep(check, renew(numbers, check.state, now, numbers[COST], at))
-  elseif check.adopts then
-    keep(check, check.state)
   end
   return {now, obstacle or {1}}
 end
