@@ -21,7 +21,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from figures import FEW, FIGURES, MANY, RATIOS
+from figures import ALL, FEW, FIGURES, MANY, MINUS, RATIOS
 
 
 def count(names: list[str]) -> dict[str, float]:
@@ -36,14 +36,15 @@ def count(names: list[str]) -> dict[str, float]:
         raise FileNotFoundError("valgrind is not installed: apt-get install valgrind")
     with tempfile.TemporaryDirectory(prefix="instructions-") as place:
         tool = [valgrind, "-q", "--tool=callgrind", f"--callgrind-out-file={place}/%p"]
-        command = [*tool, sys.executable, str(Path(__file__).with_name("figures.py")), *names]
+        wanted = list(dict.fromkeys([*names, *(MINUS[name] for name in names if name in MINUS)]))
+        command = [*tool, sys.executable, str(Path(__file__).with_name("figures.py")), *wanted]
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
         ran = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
         costs = {}
         for line in ran.stdout.splitlines():
             name, few, many = line.split()
             costs[name] = (_total(Path(place, many)) - _total(Path(place, few))) / (MANY - FEW)
-    return costs
+    return {name: costs[name] - costs.get(MINUS.get(name, ""), 0) for name in names}
 
 
 def _total(report: Path) -> int:
@@ -59,7 +60,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"all, or some of {', '.join(FIGURES)}")
     names = parser.parse_args().figures or list(FIGURES)
-    unknown = set(names) - FIGURES.keys()
+    unknown = set(names) - ALL.keys()
     if unknown:
         parser.error(f"no such figure: {', '.join(sorted(unknown))}")
     costs = count(names)
