@@ -76,7 +76,8 @@ class RateLimitMiddleware:
         view = self._views.make(scope)
         verdict = _UNDECIDED
         try:
-            verdict = await self._registry.admit_async(view)
+            registry = self._registry
+            verdict = await registry.admit_async(view) if registry.awaits else registry.admit(view)
             reply = self._answers.answer(view, verdict)
         except Exception as error:  # noqa: BLE001 - a limiter that fails must not let requests through
             self._faults.report(error)

@@ -6,7 +6,7 @@ Everything here is plain computing but the one call of the store, which is why `
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from ratelimit_middleware.decision import UNCHECKED, Decision, Verdict
 from ratelimit_middleware.errors import StoreError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["LimiterRegistry"]
 
 _RENEW_EVERY_S = 10  # a third of the lease of a slot
+_new = tuple.__new__
+"""Past the constructors of named tuples, which cost several times what they do."""
 _UNLIMITED = Verdict(True, 0, None, (), None, ())  # noqa: FBT003 - fields in order
 
 
@@ -42,17 +44,23 @@ class LimiterRegistry:
         ruleset: the rules.
         store: where buckets live; a store that must be awaited serves `admit_async` only, one that can be
             both awaited and called is awaited there.
+
+    Attributes:
+        ruleset: the rules.
+        awaits: whether anything is awaited by `admit_async`; if not, `admit` is the same on an event loop.
     """
 
     def __init__(self, ruleset: RuleSet, store: Store | AsyncStore) -> None:
         self.ruleset = ruleset
         self._async_store = store if isinstance(store, AsyncStore) else None
         self._store = store if isinstance(store, Store) else None
+        self._take = self._store.take if self._store is not None else self._refuse_to_call
         matcher = Matcher(ruleset)
         self._match = matcher.match
         self._default = matcher.default
         limits = [limit for rule in ruleset.rules for limit in rule.limits]
-        self._awaits = any(limit.awaited() for limit in limits)
+        self._asks = any(limit.awaited() for limit in limits)
+        self.awaits = self._asks or self._async_store is not None
         self._settles = any(limit.settle for limit in limits)
         self._keeper = LeaseKeeper(self._renew, _RENEW_EVERY_S)
         self._loop: AbstractEventLoop | None = None
@@ -70,7 +78,7 @@ class LimiterRegistry:
             return denied(error.limit)
         if not checks:
             return _UNLIMITED
-        return self._verdict(limits, checks, self._threaded_store.take(checks))
+        return self._verdict(limits, checks, self._take(checks))
 
     async def admit_async(self, view: RequestView) -> Verdict:
         """Decide a request on an event loop.
@@ -79,7 +87,7 @@ class LimiterRegistry:
             StoreError: the store cannot answer.
             Exception: whatever a function of the app raises, or TypeError for what it gives.
         """
-        if self._awaits:
+        if self._asks:
             await self._ask(view)
         try:
             limits, checks = self._checks(view)
@@ -89,7 +97,7 @@ class LimiterRegistry:
             return _UNLIMITED
         if self._async_store is not None:
             return self._verdict(limits, checks, await self._async_store.take_async(checks))
-        return self._verdict(limits, checks, self._threaded_store.take(checks))
+        return self._verdict(limits, checks, self._take(checks))
 
     def begin(self, verdict: Verdict) -> Stay:
         """The app is about to be called for an admitted request that has bookings."""
@@ -163,11 +171,10 @@ class LimiterRegistry:
 
     @property
     def _threaded_store(self) -> Store:
-        if self._store is None:
-            raise StoreError(
-                "this store must be awaited: use it under ASGI, or give WSGI a store for threads"
-            )
-        return self._store
+        return self._refuse_to_call(()) if self._store is None else self._store
+
+    def _refuse_to_call(self, _: Sequence[Check]) -> NoReturn:
+        raise StoreError("this store must be awaited: use it under ASGI, or give WSGI a store for threads")
 
     async def _ask(self, view: RequestView) -> None:
         """Await the functions of the app, so that all that follows is plain computing."""
@@ -185,19 +192,18 @@ class LimiterRegistry:
         counted = self._match(view)
         for limit, route in counted:
             if limit.plain:
-                key = limit.build_key(view, route) or limit.overflow  # a plain limit always has a key
+                key = limit.build_key(view, route)
                 limits.append(limit)
-                checks.append(
-                    Check(
-                        key,
-                        limit.algorithm,
-                        limit.overflow,
-                        limit.cost,
-                        limit.max_wait_ns,
-                        limit.shadow,
-                        limit.on_error,
-                    )
+                check = (
+                    key,
+                    limit.algorithm,
+                    limit.overflow,
+                    limit.cost,
+                    limit.max_wait_ns,
+                    limit.shadow,
+                    limit.on_error,
                 )
+                checks.append(_new(Check, check))
             elif not _add_varying(limit, view, route, limits, checks):
                 skipped.append(limit)
         if skipped and _is_uncovered(counted, skipped):
