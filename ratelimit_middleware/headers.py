@@ -77,13 +77,12 @@ def retry_after_s(verdict: Verdict) -> int | None:
 
 def draft_11(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
     """`RateLimit-Policy` with every limit that was checked, `RateLimit` with the binding one."""
-    decision = binding.decision
-    name, _ = _words(binding.policy)
-    window_s = seconds_up(_effective_window_ns(decision))
-    return [
-        ("RateLimit-Policy", ", ".join([_words(policy)[1] for policy, _ in outcomes])),
-        ("RateLimit", f"{name};r={_integer(decision.remaining)};t={window_s}"),
-    ]
+    policy, decision = binding
+    name, members = _words(policy)
+    if len(outcomes) > 1:
+        members = ", ".join([_words(policy)[1] for policy, _ in outcomes])
+    state = f"{name};r={_integer(decision.remaining)};t={seconds_up(_window_ns(decision))}"
+    return [("RateLimit-Policy", members), ("RateLimit", state)]
 
 
 def draft_7(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
@@ -103,7 +102,7 @@ def draft_6(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
 def legacy(_: Sequence[Outcome], binding: Outcome) -> list[Field]:
     """`X-RateLimit-Limit`, `-Remaining` and `-Reset` (epoch seconds, rounded up) of the binding limit."""
     limit, remaining, _reset_s = _numbers(binding)
-    reset_ns = binding.decision.at_ns + _effective_window_ns(binding.decision)
+    reset_ns = binding.decision.at_ns + _window_ns(binding.decision)
     return _three_fields("X-RateLimit", (limit, remaining, seconds_up(reset_ns)))
 
 
@@ -126,8 +125,7 @@ _WRITERS: Mapping[str, Callable[[Sequence[Outcome], Outcome], list[Field]]] = Ma
 def _numbers(binding: Outcome) -> tuple[int, int, int]:
     """Quota, permits left and seconds left of the binding limit, as they are written."""
     policy, decision = binding
-    window_s = seconds_up(_effective_window_ns(decision))
-    return _integer(policy.quota), _integer(decision.remaining), window_s
+    return _integer(policy.quota), _integer(decision.remaining), seconds_up(_window_ns(decision))
 
 
 def _three_fields(prefix: str, numbers: tuple[int, int, int]) -> list[Field]:
@@ -149,9 +147,10 @@ def _unnamed_policies(outcomes: Sequence[Outcome]) -> list[Field]:
     return [("RateLimit-Policy", ", ".join(members))] if members else []
 
 
-def _effective_window_ns(decision: Decision) -> int:
+def _window_ns(decision: Decision) -> int:
     """A refusal names its own wait, even with permits left, or `Retry-After` would end inside the window."""
-    return decision.reset_after_ns if decision.retry_after_ns is None else decision.retry_after_ns
+    own_ns = decision.retry_after_ns
+    return decision.reset_after_ns if own_ns is None else own_ns
 
 
 @lru_cache(maxsize=4096)
@@ -178,4 +177,5 @@ def _integer(number: int) -> int:
 
 def seconds_up(duration_ns: int) -> int:
     """Rounded up and at least 1: nothing left for zero seconds would say nothing."""
-    return _integer(-(-duration_ns // NS_PER_SECOND)) or 1
+    seconds = -(-duration_ns // NS_PER_SECOND)
+    return seconds if 0 < seconds <= _LARGEST_INTEGER else _integer(seconds) or 1
