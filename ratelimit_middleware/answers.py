@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from ratelimit_middleware.decision import Outcome, Verdict
 from ratelimit_middleware.errors import StoreUnavailableError
@@ -19,17 +19,10 @@ TOLD = "ratelimit_middleware.told"
 """Where a middleware leaves its `Told` in the scope or environ, for an instance further in."""
 
 
-class Told(NamedTuple):
-    """What a middleware is about to add to the app's response.
-
-    Attributes:
-        verdict: what it decided.
-        fields: the fields as its server wants them; an instance further in that is closer to a refusal
-            puts its own in their place, so that the client sees them once.
-    """
-
-    verdict: Verdict
-    fields: list[Any]
+Told: TypeAlias = tuple[Verdict, list[Any]]
+"""What a middleware is about to add to the app's response: its verdict, and the fields as its server wants
+them. An instance further in that is closer to a refusal puts its own in their place, so that the client sees
+them once."""
 
 
 def is_tighter(verdict: Verdict, other: Verdict) -> bool:

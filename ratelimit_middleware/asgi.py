@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["RateLimitMiddleware"]
 
 _STARTS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
+_WIRE_NAMES = {name: name.lower().encode("latin-1") for name in ("RateLimit-Policy", "RateLimit")}
 _POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
 _UNDECIDED = Verdict(False, 0, None, (), None, ())  # noqa: FBT003 - fields in order
 
@@ -84,7 +85,7 @@ class RateLimitMiddleware:
         outer: Told | None = scope.get(TOLD)
         if isinstance(reply, Refusal):
             if outer:
-                outer.fields.clear()
+                outer[1].clear()
             if verdict.bookings:
                 await self._undo(verdict.bookings)
             await _refuse(scope, receive, send, reply)
@@ -166,13 +167,13 @@ def _telling(scope: Scope, outer: Told | None, verdict: Verdict, fields: list[Fi
     if not fields:
         return send
     extra = _wire(fields)
-    if outer and not is_tighter(verdict, outer.verdict):
-        return send
     if outer:
-        outer.fields[:] = extra
-        scope[TOLD] = Told(verdict, outer.fields)
+        outer_verdict, shown = outer
+        if is_tighter(verdict, outer_verdict):
+            shown[:] = extra
+            scope[TOLD] = (verdict, shown)
         return send
-    scope[TOLD] = Told(verdict, extra)
+    scope[TOLD] = (verdict, extra)
     return _adding(extra, send)
 
 
@@ -210,4 +211,7 @@ async def _respond(send: Send, kind: str, refusal: Refusal) -> None:
 
 def _wire(fields: list[Field]) -> list[tuple[bytes, bytes]]:
     """Fields as ASGI wants them: bytes, names in lower case."""
-    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in fields]
+    return [
+        (_WIRE_NAMES.get(name) or name.lower().encode("latin-1"), value.encode("latin-1"))
+        for name, value in fields
+    ]
