@@ -1,7 +1,7 @@
 """The apps that are measured: bare, under the floor, under ours and under the peers; in-process or served.
 
-Their names are `ASGI` and `WSGI`. A server gets one by `BENCH_APP=slowapi uvicorn --factory apps:served_asgi`.
-All answer `/items/7`; limits are so high that nobody is refused, but in `refusing`.
+Their names are `ASGI` and `WSGI`. A server gets one by `BENCH_APP=bare uvicorn --factory apps:served_asgi`.
+All answer `/items/7`; limits are so high that nobody is refused.
 """
 
 from __future__ import annotations

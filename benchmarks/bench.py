@@ -33,16 +33,26 @@ BENCHMARKS = {
     "refusals": "decisions:refusals",
     "asgi": "middleware:asgi",
     "wsgi": "middleware:wsgi",
+    "uvicorn": "servers:uvicorn",
+    "gunicorn": "servers:gunicorn",
+    "redis": "redis_server:redis",
+    "shared": "growth:shared",
+    "rules": "growth:rules",
+    "clients": "growth:clients",
+    "imports": "growth:imports",
 }
 """In the order of the page."""
+APART = {"soak": "endurance:soak", "attack": "endurance:attack"}
+"""Asked for by name only; they take the minutes given."""
 
 
-def run(name: str) -> Section:
+def run(name: str, minutes: float) -> Section:
     """Run one benchmark; its module is imported only now, since each needs other packages."""
-    module, _, function = BENCHMARKS[name].partition(":")
+    module, _, function = {**BENCHMARKS, **APART}[name].partition(":")
+    benchmark = cast("Callable[..., Section]", getattr(importlib.import_module(module), function))
     started = time.monotonic()
-    made = cast("Callable[[], Section]", getattr(importlib.import_module(module), function))()
-    return replace(made, seconds=time.monotonic() - started)
+    section = benchmark(minutes) if name in APART else benchmark()
+    return replace(section, seconds=time.monotonic() - started)
 
 
 def about(seconds: float) -> str:
@@ -52,8 +62,8 @@ def about(seconds: float) -> str:
     peers = ", ".join(f"{name} {version(name)}" for name in PEERS)
     return (
         "Written by `./scripts/bench --write`: everything below ran in one go, the peers beside us.\n"
-        "Times are medians of interleaved rounds, and ratios (in parentheses) are to the row `floor`: a limiter"
-        " written out by hand for one limit, the least that one can do"
+        "Times are medians of interleaved rounds, and ratios (in parentheses) are to the row `floor`: a"
+        " limiter written out by hand for one limit, the least that one can do"
         " ([benchmarks/floor.py](../benchmarks/floor.py)).\n\n"
         f"- run on {datetime.now(timezone.utc):%Y-%m-%d}, {seconds / 60:.0f} minutes, commit {commit}"
         f"{' with changes' if changed else ''}\n"
@@ -82,19 +92,19 @@ def _processor() -> str:
 def main() -> None:
     """Run, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(BENCHMARKS)}")
-    parser.add_argument(
-        "--write", action="store_true", help="docs/benchmarks.md and docs/images, all names only"
-    )
+    known = [*BENCHMARKS, *APART]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(known)}")
+    parser.add_argument("--write", action="store_true", help="docs/benchmarks.md and its pictures, of all")
+    parser.add_argument("--minutes", type=float, default=10.0, help="of a soak")
     options = parser.parse_args()
-    unknown = set(options.names) - BENCHMARKS.keys()
-    if unknown or (options.names and options.write):
-        parser.error(
-            f"no such benchmark: {', '.join(sorted(unknown))}" if unknown else "--write takes no names"
-        )
+    for name in options.names:
+        if name not in known:
+            parser.error(f"no such benchmark: {name}")
+    if options.names and options.write:
+        parser.error("--write takes no names")
     sections = []
     for name in options.names or BENCHMARKS:
-        section = run(name)
+        section = run(name, options.minutes)
         sections.append(section)
         print(
             f"\n{section.title} ({section.seconds:.0f} s)\n{markdown(table(section))}{section.note}",

@@ -19,7 +19,7 @@ def addresses(clients: int) -> list[str]:
     return [f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}" for n in range(clients)]
 
 
-_SCOPE = {
+SCOPE: dict[str, Any] = {
     "type": "http",
     "asgi": {"version": "3.0", "spec_version": "2.3"},
     "http_version": "1.1",
@@ -34,7 +34,8 @@ _SCOPE = {
 }
 
 
-async def _receive() -> dict[str, Any]:
+async def receive() -> dict[str, Any]:
+    """An empty body."""
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
@@ -48,7 +49,7 @@ def asgi_by_hand(app: Any, clients: int = CLIENTS) -> Do:
 
     def do(turn: int) -> None:
         try:
-            app({**_SCOPE, "client": peers[turn % clients]}, _receive, _send).send(None)
+            app({**SCOPE, "client": peers[turn % clients]}, receive, _send).send(None)
         except StopIteration:
             return
         raise RuntimeError("the app waits for something")
@@ -62,7 +63,7 @@ def asgi_on_loop(app: Any, clients: int = CLIENTS) -> Do:
     peers = [(address, 50_000) for address in addresses(clients)]
 
     def do(turn: int) -> None:
-        loop.run_until_complete(app({**_SCOPE, "client": peers[turn % clients]}, _receive, _send))
+        loop.run_until_complete(app({**SCOPE, "client": peers[turn % clients]}, receive, _send))
 
     return do
 
@@ -98,7 +99,7 @@ def wsgi(app: Any, clients: int = CLIENTS) -> Do:
     return do
 
 
-def _start(status: str, headers: Any, exc_info: Any = None) -> Any:
+def _start(status: str, *_: Any) -> Any:
     if not status.startswith("200"):
         raise RuntimeError(f"the app answered {status}")
     return None

@@ -1,4 +1,4 @@
-"""A decision in memory: every algorithm and the peers, for 1, 1,000 and 1,000,000 clients; memory per client."""
+"""A decision in memory: every algorithm and the peers, for 1 to 1,000,000 clients; memory per client."""
 
 from __future__ import annotations
 
