@@ -30,7 +30,7 @@ def redis() -> Section:
         ours = _OURS if _has_store(url) else ()
         # One at a time: calls are counted for the whole server.
         measured = {name: _measured(name, url) for name in (*_PEERS, *ours)}
-    rows: dict[str, tuple[float | None, ...]] = {name: figures for name, figures in measured.items()}
+    rows: dict[str, tuple[float | None, ...]] = {**measured}
     rates = {name: rate for name, (rate, _) in measured.items()}
     goals: tuple[Goal, ...] = ()
     if ours:

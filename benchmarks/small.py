@@ -94,6 +94,13 @@ PEERS: dict[str, Callable[[], Do]] = {
     "flask-plain": lambda: calls.wsgi(apps.WSGI["Flask, ours, plain"](), clients=1),
     "flask-limiter": lambda: calls.wsgi(apps.WSGI["Flask, flask-limiter"](), clients=1),
 }
+FLOORS = {
+    name: f"{kind}-floor"
+    for name in FIGURES
+    for kind in (name.partition("-")[0],)
+    if name not in ("turn", f"{kind}-bare", f"{kind}-floor")
+}
+"""What each of ours is measured by."""
 _BARE = {"decision": "turn", "asgi": "asgi-bare", "wsgi": "wsgi-bare", "fastapi": "fastapi", "flask": "flask"}
 MINUS: dict[str, str] = {
     name: base
