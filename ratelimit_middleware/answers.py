@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from ratelimit_middleware.decision import Outcome, Verdict
 from ratelimit_middleware.errors import StoreUnavailableError
-from ratelimit_middleware.headers import Field, field_names, rate_limit_fields
+from ratelimit_middleware.headers import Field, field_names, fields_writer
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.responder import replaced
 from ratelimit_middleware.responses import Refusal, over_limit, unavailable
@@ -46,7 +46,6 @@ class Answers:
     """
 
     __slots__ = (
-        "_admitted_styles",
         "_by_policy",
         "_common",
         "_exposed",
@@ -54,6 +53,7 @@ class Answers:
         "_refused_exposed",
         "_report",
         "_styles",
+        "_write",
     )
 
     def __init__(
@@ -67,7 +67,7 @@ class Answers:
         self._common = ruleset.answer
         self._by_policy = dict(_own_answers(ruleset))
         self._styles = ruleset.headers
-        self._admitted_styles = ruleset.headers if ruleset.headers_on == "all" else ()
+        self._write = fields_writer(ruleset.headers if ruleset.headers_on == "all" else ())
         names = field_names(ruleset.headers)
         self._exposed = _exposing(names) if ruleset.expose_cors else None
         self._refused_exposed = _exposing([*names, "Retry-After"]) if ruleset.expose_cors else None
@@ -76,7 +76,8 @@ class Answers:
         """A refusal to send, or the fields to add to the app's own response."""
         if not verdict.allowed:
             return self._refusal(view, verdict)
-        fields = rate_limit_fields(verdict, self._admitted_styles)
+        binding = verdict.binding
+        fields = [] if binding is None else self._write(verdict.outcomes, binding)
         if self._exposed and fields and view.header("origin") is not None:
             fields.append(self._exposed)
         return fields

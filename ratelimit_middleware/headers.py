@@ -18,10 +18,12 @@ from ratelimit_middleware.decision import Decision, Outcome, Policy, Verdict
 
 __all__ = [
     "Field",
+    "FieldsWriter",
     "draft_6",
     "draft_7",
     "draft_11",
     "field_names",
+    "fields_writer",
     "legacy",
     "legacy_seconds",
     "rate_limit_fields",
@@ -30,6 +32,8 @@ __all__ = [
 ]
 
 Field: TypeAlias = tuple[str, str]
+FieldsWriter: TypeAlias = Callable[[Sequence[Outcome], Outcome], list[Field]]
+"""From the enforcing outcomes and the binding one of them to fields."""
 
 _LARGEST_INTEGER = 10**15 - 1  # RFC 9651, section 3.3.1
 _NOT_PRINTABLE = re.compile(r"[^ -~]")
@@ -50,12 +54,21 @@ def rate_limit_fields(verdict: Verdict, styles: Sequence[str]) -> list[Field]:
     """
     if verdict.binding is None:
         return []
-    if len(styles) == 1:
-        return _WRITERS[styles[0]](verdict.outcomes, verdict.binding)
-    fields: dict[str, str] = {}
-    for style in styles:
-        fields.update(_WRITERS[style](verdict.outcomes, verdict.binding))
-    return list(fields.items())
+    return fields_writer(styles)(verdict.outcomes, verdict.binding)
+
+
+def fields_writer(styles: Sequence[str]) -> FieldsWriter:
+    """What writes the fields of these generations, each name once.
+
+    Raises:
+        KeyError: a style that does not exist.
+    """
+    writers = [_WRITERS[style] for style in styles]
+
+    def write_all(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
+        return list(dict(field for write in writers for field in write(outcomes, binding)).items())
+
+    return writers[0] if len(writers) == 1 else write_all
 
 
 def field_names(styles: Sequence[str]) -> list[str]:
@@ -111,7 +124,7 @@ def legacy_seconds(_: Sequence[Outcome], binding: Outcome) -> list[Field]:
     return _three_fields("X-RateLimit", _numbers(binding))
 
 
-_WRITERS: Mapping[str, Callable[[Sequence[Outcome], Outcome], list[Field]]] = MappingProxyType(
+_WRITERS: Mapping[str, FieldsWriter] = MappingProxyType(
     {
         "draft-11": draft_11,
         "draft-7": draft_7,
