@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
 
 from ratelimit_middleware.cli.arguments import header, ip_address, method, path, place, times, user
 from ratelimit_middleware.cli.check import check
@@ -22,9 +21,6 @@ from ratelimit_middleware.clock import SystemClock, utc_date
 from ratelimit_middleware.stores._workers import read_count
 
 __all__ = ["main"]
-
-if TYPE_CHECKING:
-    Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,17 +72,22 @@ def _parser() -> argparse.ArgumentParser:
     checking.add_argument(
         "--workers", type=times, metavar="N", help="how many will share the load ($WEB_CONCURRENCY, else 1)"
     )
-    _add_explain(commands)
-    _add_routes(commands)
-    return parser
-
-
-def _add_explain(commands: Commands) -> None:
     explaining = commands.add_parser(
         "explain",
         help="show which limits count for a request, and its answer",
         description="Counts in a fresh memory store whose clock stands still, not in the file's store.",
     )
+    _add_question(explaining)
+    listing = commands.add_parser(
+        "routes",
+        help="show which rules hold for each route of an app",
+        description="Imports the app (FastAPI, Starlette, Flask or Quart) and reads its routes.",
+    )
+    _add_app(listing)
+    return parser
+
+
+def _add_question(explaining: argparse.ArgumentParser) -> None:
     explaining.add_argument("file", metavar="FILE")
     explaining.add_argument("method", type=method, metavar="METHOD", help="such as GET; WS for a handshake")
     explaining.add_argument("path", type=path, metavar="PATH", help="as in the request line: /items/7?page=2")
@@ -107,12 +108,7 @@ def _add_explain(commands: Commands) -> None:
     )
 
 
-def _add_routes(commands: Commands) -> None:
-    listing = commands.add_parser(
-        "routes",
-        help="show which rules hold for each route of an app",
-        description="Imports the app (FastAPI, Starlette, Flask, Quart) and reads its routes; serves nothing.",
-    )
+def _add_app(listing: argparse.ArgumentParser) -> None:
     listing.add_argument("app", type=place, metavar="MODULE:APP", help="such as shop.main:app")
     listing.add_argument("file", metavar="FILE")
     listing.add_argument(

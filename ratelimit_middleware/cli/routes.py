@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Iterator, Sequence
-from functools import reduce
 from itertools import groupby
 from typing import Any
 
@@ -46,7 +45,9 @@ def routes(place: str, file: str, *, as_json: bool = False, fail_unlimited: bool
 
 def _imported(place: str) -> Any:
     module, _, name = place.partition(":")
-    found = reduce(getattr, name.removesuffix("()").split("."), importlib.import_module(module))
+    found: Any = importlib.import_module(module)
+    for part in name.removesuffix("()").split("."):
+        found = getattr(found, part)
     return found() if name.endswith("()") else found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -146,8 +146,8 @@ def _names(rules: Iterable[Rule]) -> tuple[str, ...]:
     return tuple(rule.name for rule in rules)
 
 
-def _idle(ruleset: RuleSet, routes: Iterable[AppRoute]) -> Iterable[str]:
-    """Rules without a route; any app may be asked for `OPTIONS` and is asked for `HEAD` where it has `GET`."""
+def _idle(ruleset: RuleSet, routes: Iterable[AppRoute]) -> Iterator[str]:
+    """Rules without a route."""
     served = list(routes)
     for rule in ruleset.limits:
         if not any(_can_match(rule, route, ruleset) for route in served):
@@ -156,6 +156,7 @@ def _idle(ruleset: RuleSet, routes: Iterable[AppRoute]) -> Iterable[str]:
 
 def _can_match(rule: Rule, route: AppRoute, ruleset: RuleSet) -> bool:
     methods = _methods(route)
+    # Any route may be asked for `OPTIONS`, and for `HEAD` where it has `GET`, whatever it says of them.
     if "WS" not in methods or route.methods is None:
         methods += ["OPTIONS", *(["HEAD"] if "GET" in methods else [])]
     return any(_extent(rule, route, method, ruleset) is not Extent.NONE for method in methods)

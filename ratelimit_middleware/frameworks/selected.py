@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
+from ratelimit_middleware._types import Scope
 from ratelimit_middleware.frameworks.reach import Reached, reach
 from ratelimit_middleware.request import AsgiView, RequestView
 from ratelimit_middleware.rules.recent import Recent
@@ -66,12 +67,12 @@ def _selected(found: Reached, view: RequestView, depth: int) -> str | None:
         return _of_werkzeug(found.url_map, view)
     if found.router is None or depth > _DEEPEST:
         return None
-    return _of_starlette(found.router.routes, view.raw, depth)
+    return _of_starlette(found.router.routes, {**view.raw}, depth)
 
 
-def _of_starlette(routes: Iterable[Any], scope: Mapping[str, Any], depth: int) -> str | None:
+def _of_starlette(routes: Iterable[Any], scope: Scope, depth: int) -> str | None:
     """The first route that matches in full, else the first that lacks the method only."""
-    partial: tuple[Any, Mapping[str, Any]] | None = None
+    partial: tuple[Any, Scope] | None = None
     for route in routes:
         match, child = route.matches({**scope})
         if match.name == "FULL":
@@ -81,7 +82,7 @@ def _of_starlette(routes: Iterable[Any], scope: Mapping[str, Any], depth: int) -
     return _within(partial[0], {**scope, **partial[1]}, depth) if partial else None
 
 
-def _within(route: Any, scope: Mapping[str, Any], depth: int) -> str | None:
+def _within(route: Any, scope: Scope, depth: int) -> str | None:
     """The template of a route that matches, or of the one inside it."""
     if hasattr(route, "effective_candidates"):
         return _of_starlette(route.effective_candidates(), scope, depth + 1)

@@ -32,7 +32,11 @@ class Piece(NamedTuple):
     converter: str = ""
 
 
-def pieces_of(path: str, is_open: IsOpen = lambda name, converter: False) -> tuple[Piece, ...]:
+def _never(name: str, converter: str) -> bool:  # noqa: ARG001 - one shape for all
+    return False
+
+
+def pieces_of(path: str, is_open: IsOpen = _never) -> tuple[Piece, ...]:
     """The pieces of a template in its plain spelling; nothing follows a `rest`."""
     pieces: list[Piece] = []
     for segment in path.split("/"):
