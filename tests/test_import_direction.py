@@ -22,7 +22,7 @@ LAYERS = [
     {"forwarded", "identity", "headers", "faults"},
     {"client"},
     {"stores", "rules", "responses"},
-    {"settling", "verdicts", "limiter", "responder", "views", "frameworks"},
+    {"settling", "verdicts", "limiter", "responder", "views", "frameworks", "nested"},
     {"leases"},
     {"registry"},
     {"build", "throttled", "answers", "shielding", "lines", "wsgi_response"},
