@@ -61,11 +61,9 @@ def _hosts(hosts: tuple[str, ...], served: str) -> Extent:
     if not re.search(r"[{<]", host):
         return Extent.WHOLE if matches(hosts, host) else Extent.NONE
     below = re.sub(r"^(\{[^}]*\}|<[^>]*>)", "x", host)
-    return Extent.WHOLE if not re.search(r"[{<]", below) and _is_below(hosts, below) else Extent.SOME
-
-
-def _is_below(hosts: tuple[str, ...], host: str) -> bool:
-    return matches(tuple(one for one in hosts if one.startswith("*")), host)
+    wide = tuple(one for one in hosts if one.startswith("*"))
+    is_below = bool(wide) and not re.search(r"[{<]", below) and matches(wide, below)
+    return Extent.WHOLE if is_below else Extent.SOME
 
 
 def _path(wanted: Route, route: AppRoute, *, any_case: bool, unlimited: bool) -> Extent:

@@ -105,7 +105,8 @@ def _counted(number: int) -> str:
 def _methods(route: AppRoute) -> list[str]:
     if route.methods is None:
         return list(_METHODS)
-    return sorted(route.methods, key=lambda method: (method not in _METHODS, method))
+    known = [method for method in _METHODS if method in route.methods]
+    return known + sorted(route.methods.difference(known))
 
 
 def _covered(ruleset: RuleSet, route: AppRoute, method: str) -> RouteCoverage:
