@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         asked = (arguments.method, arguments.path, arguments.ip, tuple(arguments.headers))
         text, code = explain(arguments.file, Question(*asked, arguments.repeat, arguments.user))
-    sys.stdout.write(text)
+    (sys.stderr if code == 2 else sys.stdout).write(text)
     return code
 
 
