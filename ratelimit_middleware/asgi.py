@@ -80,9 +80,7 @@ class RateLimitMiddleware:
             self._is_new = False
             warn_of_idle_rules(self._app, self._registry.ruleset)
         view = self._views.make(scope)
-        outer = scope.get(TOLD)
-        if outer is not None and not isinstance(outer, Told):
-            outer = None
+        outer: Told | None = scope.get(TOLD)
         verdict = _UNDECIDED
         try:
             registry = self._registry

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from ratelimit_middleware._types import Environ, Scope
 
@@ -123,8 +123,14 @@ class AsgiView:
 
     @property
     def path(self) -> str:
-        """The scope's path with `root_path` taken off where it leads it (servers differ in adding it)."""
+        """The scope's path with `root_path` taken off where it leads it (servers differ in adding it).
+
+        Some servers hand over the absolute form of a request (`GET http://host/items`, RFC 9112, 3.2.2) as it
+        is, and some routers find their way by it.
+        """
         path: str = self._scope["path"]
+        if path[:1] != "/":
+            path = _path_of(path)
         root: str = self._scope.get("root_path", "")
         if root:
             path = _without_root(path, root.rstrip("/"))
@@ -262,6 +268,13 @@ def fold(path: str) -> str:
 
 def _without_root(path: str, root: str) -> str:
     return path[len(root) :] if root and (path == root or path.startswith(root + "/")) else path
+
+
+def _path_of(url: str) -> str:
+    try:
+        return urlsplit(url).path
+    except ValueError:  # brackets that are none of IPv6
+        return url
 
 
 def _host(text: str) -> str:

@@ -81,9 +81,7 @@ class RateLimitMiddleware:
             warn_of_idle_rules(self._app, self._registry.ruleset)
         self._processes.look(environ)
         view = self._views.make(environ)
-        outer = environ.get(TOLD)
-        if outer is not None and not isinstance(outer, Told):
-            outer = None
+        outer: Told | None = environ.get(TOLD)
         verdict = _UNDECIDED
         try:
             verdict = self._registry.admit(view, outer)

@@ -49,5 +49,5 @@ urlpatterns = [
 ]
 urlpatterns.append(path("late/<id>", page))
 
-asgi_app = asgi.RateLimitMiddleware(ASGIHandler(), RULES)  # type: ignore[arg-type]
+asgi_app = asgi.RateLimitMiddleware(ASGIHandler(), RULES)
 wsgi_app = wsgi.RateLimitMiddleware(WSGIHandler(), RULES)

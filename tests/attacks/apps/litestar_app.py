@@ -4,10 +4,7 @@ from typing import Any
 
 from litestar import Controller, HttpMethod, Litestar, Router, WebSocket, route, websocket
 from litestar.handlers import asgi
-from starlette.applications import Starlette
-from starlette.requests import Request
 from starlette.responses import PlainTextResponse
-from starlette.routing import Route
 
 from ratelimit_middleware.asgi import RateLimitMiddleware
 from tests.attacks.apps.rules import RULES
@@ -43,21 +40,21 @@ async def live(socket: WebSocket[Any, Any, Any]) -> None:
     await socket.close()
 
 
-async def mounted_page(_: Request) -> PlainTextResponse:
-    """A page of a mounted app."""
-    return PlainTextResponse("page")
+@asgi("/mounted", is_mount=True, copy_scope=True)
+async def mounted(scope: Any, receive: Any, send: Any) -> None:
+    """An app of its own."""
+    await PlainTextResponse("page")(scope, receive, send)
 
 
 things = Router("/things", route_handlers=[page("/{id:str}")])
 paths = ("/items/{id:str}", "/files/{rest:path}", "/by-route/{id:str}", "/by-path/{id:str}")
-inner = Starlette(routes=[Route("/inner/{id}", mounted_page, methods=[method.value for method in METHODS])])
 app_itself = Litestar(
     route_handlers=[
         Router("/api", route_handlers=[Router("/v1", route_handlers=[things])]),
         Pages,
         live,
         page(*paths, "/by-method/{id:str}", "/page", "/search", "/user", "/health"),
-        asgi("/mounted", is_mount=True, copy_scope=True)(inner),
+        mounted,
     ],
     openapi_config=None,
 )

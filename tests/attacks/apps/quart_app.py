@@ -26,7 +26,7 @@ async def live(**_: str) -> None:
 class Page(View):
     """A page of a class."""
 
-    async def dispatch_request(self, **_: str) -> str:  # type: ignore[override]
+    async def dispatch_request(self, **_: str) -> str:
         """A page."""
         return "page"
 
