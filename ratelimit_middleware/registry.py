@@ -5,12 +5,13 @@ Everything here is plain computing but the one call of the store, which is why `
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from ratelimit_middleware.decision import UNCHECKED, Decision, Verdict
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.leases import LeaseKeeper
+from ratelimit_middleware.nested import Told, has_asked
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.rules.match import Counted, Matcher
 from ratelimit_middleware.rules.model import Limit, RuleSet
@@ -44,14 +45,24 @@ class LimiterRegistry:
         ruleset: the rules.
         store: where buckets live; a store that must be awaited serves `admit_async` only, one that can be
             both awaited and called is awaited there.
+        place: what tells where the counts live, if other objects than `store` lead there too.
+        route_of: gives the app's own template for a request, for keys with `route`.
 
     Attributes:
         ruleset: the rules.
         awaits: whether anything is awaited by `admit_async`; if not, `admit` is the same on an event loop.
     """
 
-    def __init__(self, ruleset: RuleSet, store: Store | AsyncStore) -> None:
+    def __init__(
+        self,
+        ruleset: RuleSet,
+        store: Store | AsyncStore,
+        *,
+        place: object = None,
+        route_of: Callable[[RequestView], str | None] | None = None,
+    ) -> None:
         self.ruleset = ruleset
+        self.place = store if place is None else place
         self._async_store = store if isinstance(store, AsyncStore) else None
         self._store = store if isinstance(store, Store) else None
         self._take = self._store.take if self._store is not None else self._refuse_to_call
@@ -59,14 +70,19 @@ class LimiterRegistry:
         self._match = matcher.match
         self._default = matcher.default
         limits = [limit for rule in ruleset.rules for limit in rule.limits]
+        self._route_of = route_of if any(limit.by_route for limit in limits) else None
         self._asks = any(limit.awaited() for limit in limits)
         self.awaits = self._asks or self._async_store is not None
         self._settles = any(limit.settle for limit in limits)
         self._keeper = LeaseKeeper(self._renew, _RENEW_EVERY_S)
         self._loop: AbstractEventLoop | None = None
 
-    def admit(self, view: RequestView) -> Verdict:
+    def admit(self, view: RequestView, outer: Told | None = None) -> Verdict:
         """Decide a request against a store called from threads.
+
+        Args:
+            view: the request.
+            outer: what instances of the middleware further out have done about it.
 
         Raises:
             StoreError: the store cannot answer, or must be awaited.
@@ -76,12 +92,19 @@ class LimiterRegistry:
             limits, checks = self._checks(view)
         except _DeniedError as error:
             return denied(error.limit)
+        asked = checks
+        if outer is not None:
+            limits, checks = self._unasked(outer, limits, checks)
         if not checks:
-            return _UNLIMITED
-        return self._verdict(limits, checks, self._take(checks))
+            return _UNLIMITED._replace(asked=asked) if asked else _UNLIMITED
+        return self._verdict(limits, checks, self._take(checks), asked)
 
-    async def admit_async(self, view: RequestView) -> Verdict:
+    async def admit_async(self, view: RequestView, outer: Told | None = None) -> Verdict:
         """Decide a request on an event loop.
+
+        Args:
+            view: the request.
+            outer: what instances of the middleware further out have done about it.
 
         Raises:
             StoreError: the store cannot answer.
@@ -93,11 +116,14 @@ class LimiterRegistry:
             limits, checks = self._checks(view)
         except _DeniedError as error:
             return denied(error.limit)
+        asked = checks
+        if outer is not None:
+            limits, checks = self._unasked(outer, limits, checks)
         if not checks:
-            return _UNLIMITED
+            return _UNLIMITED._replace(asked=asked) if asked else _UNLIMITED
         if self._async_store is not None:
-            return self._verdict(limits, checks, await self._async_store.take_async(checks))
-        return self._verdict(limits, checks, self._take(checks))
+            return self._verdict(limits, checks, await self._async_store.take_async(checks), asked)
+        return self._verdict(limits, checks, self._take(checks), asked)
 
     def begin(self, verdict: Verdict) -> Stay:
         """The app is about to be called for an admitted request that has bookings."""
@@ -144,11 +170,24 @@ class LimiterRegistry:
         self._keeper.close()
         self._threaded_store.close()
 
+    def _unasked(
+        self, outer: Told, limits: Sequence[Limit], checks: Sequence[Check]
+    ) -> tuple[list[Limit], list[Check]]:
+        """What no instance of the middleware further out has asked."""
+        left = [
+            pair for pair in zip(limits, checks, strict=True) if not has_asked(outer, self.place, pair[1])
+        ]
+        return [limit for limit, _ in left], [check for _, check in left]
+
     def _verdict(
-        self, limits: Sequence[Limit], checks: Sequence[Check], decisions: Sequence[Decision]
+        self,
+        limits: Sequence[Limit],
+        checks: Sequence[Check],
+        decisions: Sequence[Decision],
+        asked: list[Check],
     ) -> Verdict:
         """The verdict, with what must be heard of again."""
-        verdict = judged(limits, decisions)
+        verdict = judged(limits, decisions, asked)
         if not (verdict.wait_ns or self._settles):
             return verdict
         bookings = tuple(
@@ -190,7 +229,9 @@ class LimiterRegistry:
         checks: list[Check] = []
         skipped: list[Limit] = []
         counted = self._match(view)
-        for limit, route in counted:
+        template = None if self._route_of is None else self._route_of(view)
+        for limit, pattern in counted:
+            route = template or pattern
             if limit.plain:
                 key = limit.build_key(view, route)
                 limits.append(limit)
@@ -203,8 +244,8 @@ class LimiterRegistry:
             elif not _add_varying(limit, view, route, limits, checks):
                 skipped.append(limit)
         if skipped and _is_uncovered(counted, skipped):
-            for limit, route in self._default:
-                _add_varying(limit, view, route, limits, checks)
+            for limit, pattern in self._default:
+                _add_varying(limit, view, template or pattern, limits, checks)
         return limits, checks
 
 

@@ -7,6 +7,7 @@ from math import inf
 
 from ratelimit_middleware.decision import UNCHECKED, Decision, Outcome, Verdict
 from ratelimit_middleware.rules.model import Limit
+from ratelimit_middleware.stores.base import Check
 
 __all__ = ["denied", "judged", "turned_away"]
 
@@ -21,10 +22,17 @@ def denied(limit: Limit) -> Verdict:
     return Verdict(False, 0, None, (outcome,), outcome, ())  # noqa: FBT003
 
 
-def judged(limits: Sequence[Limit], decisions: Sequence[Decision]) -> Verdict:
+def judged(
+    limits: Sequence[Limit], decisions: Sequence[Decision], asked: list[Check] | None = None
+) -> Verdict:
     """One verdict from the decisions of all limits that count, in the same order.
 
     A limit that was let through unchecked has nothing to tell: it is not among the outcomes.
+
+    Args:
+        limits: what counts.
+        decisions: what the store says.
+        asked: what the verdict says was asked.
     """
     outcomes: list[Outcome] = []
     shadows: list[Outcome] = []
@@ -45,7 +53,11 @@ def judged(limits: Sequence[Limit], decisions: Sequence[Decision]) -> Verdict:
     allowed, retry_after_ns = True, None
     if binding is not None and not binding.decision.allowed:
         allowed, wait_ns, retry_after_ns = False, 0, binding.decision.retry_after_ns
-    return _new(Verdict, (allowed, wait_ns, retry_after_ns, tuple(outcomes), binding, tuple(shadows), ()))
+    # fmt: off
+    return _new(Verdict, (
+        allowed, wait_ns, retry_after_ns, tuple(outcomes), binding, tuple(shadows), (), asked or [],
+    ))
+    # fmt: on
 
 
 def turned_away(verdict: Verdict) -> Verdict:

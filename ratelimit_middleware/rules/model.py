@@ -91,6 +91,7 @@ class Limit:
         overflow: key of the bucket that new clients share when the store is full.
         plain: nothing but the key depends on the request.
         covers: with it checked, a request needs no `default`.
+        by_route: the route that the app serves a request with is part of the key.
     """
 
     policy: Policy
@@ -109,6 +110,7 @@ class Limit:
     overflow: str = field(init=False, repr=False, compare=False)
     plain: bool = field(init=False, repr=False, compare=False)
     covers: bool = field(init=False, repr=False, compare=False)
+    by_route: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Make ready what does not depend on the request."""
@@ -118,6 +120,7 @@ class Limit:
         object.__setattr__(self, "covers", covers)
         plain = self.cost_of is None and self.choose is None and self.missing == "ip"
         object.__setattr__(self, "plain", plain)
+        object.__setattr__(self, "by_route", any(part.kind == "route" for part in self.key))
 
     def awaited(self) -> tuple[Asked, ...]:
         """The functions whose answers must be awaited before the limit is checked."""
