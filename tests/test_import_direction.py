@@ -22,6 +22,7 @@ LAYERS = [
     {"forwarded", "identity", "headers", "faults"},
     {"client"},
     {"stores", "rules", "responses"},
+    {"reservation"},
     {"settling", "verdicts", "limiter", "responder", "views", "frameworks", "nested"},
     {"leases"},
     {"registry"},
