@@ -35,7 +35,7 @@ class GCRA:
     are the exact ones rounded up to the clock's nanosecond, so for them t counts to within 1 ns.
 
     State: `(tat, last_ns)`. TAT is kept in *ticks*, nanoseconds times `limit`, so that one permit is
-    exactly `period_ns` ticks and nothing is ever rounded; `last_ns` is the moment of the last booking.
+    exactly `period_ns` ticks and nothing is ever rounded; `last_ns` is the latest moment that was booked.
 
     Args:
         limit: permits per period, 1 to 10^9.
@@ -97,7 +97,9 @@ class GCRA:
         if max_wait_ns is not None and wait_ns > max_wait_ns:
             return self._refuse(tat, now_ns, wait_ns - max_wait_ns), state
         remaining, reset_ns = self._left(new, now_ns)
-        return granted(at_ns, now_ns, self.burst, remaining, reset_ns), (new, at_ns)
+        last_ns = state[1]
+        new_state = (new, at_ns if at_ns > last_ns else last_ns)
+        return granted(at_ns, now_ns, self.burst, remaining, reset_ns), new_state
 
     def _refuse(self, tat: int, now_ns: int, retry_after_ns: int | None) -> Decision:
         remaining, reset_ns = self._left(tat, now_ns)
@@ -117,21 +119,22 @@ class GCRA:
         """Take `cost` permits without asking; the debt ends at one bucket below empty."""
         now = now_ns * self.limit
         base = max(state[0], now)
-        return max(base, min(base + cost * self.period_ns, now + 2 * self.burst * self.period_ns)), now_ns
+        tat = max(base, min(base + cost * self.period_ns, now + 2 * self.burst * self.period_ns))
+        return tat, max(state[1], now_ns)
 
     def give_back(self, state: State, now_ns: int, cost: int, at_ns: int) -> State:
-        """Put `cost` permits back if no booking was made after the one for `at_ns`.
+        """Put `cost` permits back, but for those that flow in between `at_ns` and the latest booking.
 
-        With a later booking behind it the permits are lost: time in which the bucket would have been
-        full may have passed between the two, and giving all back would mint. A booking ahead is known by
-        TAT too, so that waiters who leave from the end of the queue all give their moment back.
+        In that time the bucket might have been full, and giving all back would mint. A booking ahead is
+        known by TAT too, so that waiters who leave from the end of the queue all give their moment back.
         """
         tat, last_ns = state
-        due_ns = ceil_div(tat - self.burst * self.period_ns, self.limit)
-        is_last = at_ns == last_ns or now_ns < at_ns == due_ns
-        if not is_last or tat <= now_ns * self.limit:
+        is_last_waiter = now_ns < at_ns == ceil_div(tat - self.burst * self.period_ns, self.limit)
+        behind_ns = 0 if is_last_waiter else last_ns - at_ns
+        back = cost * self.period_ns - behind_ns * self.limit
+        if behind_ns < 0 or back <= 0 or tat <= now_ns * self.limit:
             return state
-        return max(tat - cost * self.period_ns, min(at_ns, now_ns) * self.limit), last_ns
+        return max(tat - back, min(at_ns, now_ns) * self.limit), last_ns
 
     def peek(self, state: State, now_ns: int, cost: int = 1) -> Decision:
         """What a request would hear now."""

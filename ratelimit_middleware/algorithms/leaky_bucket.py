@@ -42,7 +42,7 @@ class LeakyBucket:
     up to the clock's nanosecond, so for them t counts to within 1 ns.
 
     State: `(drained, booked_ns)`: the moment at which the bucket will have drained, in *ticks*
-    (nanoseconds times thousandths of a permit per second), and the moment of the last booking.
+    (nanoseconds times thousandths of a permit per second), and the latest moment that was booked.
 
     Args:
         rate: permits per second, 0.001 to 10^9; cut to thousandths, as nginx does (100 a minute: 1.666).
@@ -113,7 +113,7 @@ class LeakyBucket:
             remaining, reset_ns = self._left(drained, now_ns, max_wait_ns)
             return refused(now_ns, retry_ns, self.quota, remaining, reset_ns), state
         remaining, reset_ns = self._left(new, now_ns, max_wait_ns)
-        return granted(at_ns, now_ns, self.quota, remaining, reset_ns), (new, at_ns)
+        return granted(at_ns, now_ns, self.quota, remaining, reset_ns), (new, max(at_ns, state[1]))
 
     def _fits(self, cost: int, patience_ns: int | None) -> bool:
         """Whether a drained bucket admits the cost."""
@@ -136,20 +136,23 @@ class LeakyBucket:
         """Put `cost` permits in without asking; the debt ends at one bucket beyond the brim."""
         now = now_ns * self.rate_milli
         base = max(state[0], now)
-        return (max(base, min(base + cost * _PERMIT, now + 2 * self._depth)), now_ns)
+        drained = max(base, min(base + cost * _PERMIT, now + 2 * self._depth))
+        return (drained, max(state[1], now_ns))
 
     def give_back(self, state: State, now_ns: int, cost: int, at_ns: int) -> State:
-        """Take `cost` permits out again if no booking was made after the one for `at_ns`.
+        """Take `cost` permits out again, but for those that drain between `at_ns` and the latest booking.
 
-        Those who stand behind cannot move up, so with a later booking the place stays taken (nginx leaves
-        it taken always). Once the last one has left, the one before it is the last.
+        Those who stand behind cannot move up, and the bucket might have been empty between the two (nginx
+        leaves the place taken always). Once the last one has left, the one before it is the last.
         """
         drained, booked_ns = state
-        if at_ns != booked_ns:
+        back = cost * _PERMIT
+        is_last_waiter = now_ns < at_ns == ceil_div(drained - self._at_once, self.rate_milli)
+        if at_ns != booked_ns and not is_last_waiter:
+            back = min(back, self._at_once) - (booked_ns - at_ns) * self.rate_milli
+        if at_ns > booked_ns or back <= 0:
             return state
-        drained -= cost * _PERMIT
-        turn_ns = ceil_div(drained - self._at_once, self.rate_milli)
-        return (drained, turn_ns if turn_ns > now_ns else booked_ns)
+        return (drained - back, booked_ns)
 
     def peek(self, state: State, now_ns: int, cost: int = 1) -> Decision:
         """What a request that does not wait would hear now."""
