@@ -97,7 +97,7 @@ class RateLimitMiddleware:
         try:
             telling = _telling(scope, outer, verdict, reply, send)
             if verdict.bookings:
-                await self._serve(self._registry.begin(verdict), scope, receive, telling)
+                await self._serve(self._registry.begin(verdict, view), scope, receive, telling)
             else:
                 await self._app(scope, receive, telling)
         finally:
@@ -118,6 +118,8 @@ class RateLimitMiddleware:
                 ]
                 # Before the client can know, or its next request might come too early.
                 await self._tell(stay.started())
+            elif kind == "websocket.close" and not response.status:
+                response.status = 403  # what the server answers to the handshake
             await send(message)
             response.bytes_sent += len(message.get("body", b""))
             if kind == "http.response.body" and not message.get("more_body"):
@@ -125,8 +127,8 @@ class RateLimitMiddleware:
 
         try:
             await self._app(scope, receive, send_and_settle)
-        except BaseException:
-            response.failed = True
+        except BaseException as error:
+            stay.failed(error)
             raise
         finally:
             await self._tell(stay.ended())

@@ -42,7 +42,7 @@ def build_registry(
     Args:
         rules: the path of a rule file, a dict of the same shape, or a `RuleSet`.
         store: use this store instead of the one the rules name.
-        clock: where the store's time comes from; only for a store that is opened here.
+        clock: where the time of a store that is opened here comes from, and that of responses.
         awaits: whether requests are decided on an event loop, so that async functions can be asked.
 
     Raises:
@@ -62,7 +62,7 @@ def build_registry(
     if isinstance(store, ChoosyStore):
         for limit in (limit for rule in ruleset.rules for limit in rule.limits):
             store.accept(limit.algorithm)
-    return LimiterRegistry(ruleset, _guarded(store, ruleset, clock))
+    return LimiterRegistry(ruleset, _guarded(store, ruleset, clock), clock=clock)
 
 
 def processes_warning(registry: LimiterRegistry) -> ProcessesWarning:

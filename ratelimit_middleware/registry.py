@@ -8,8 +8,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
+from ratelimit_middleware.asking import failures, heard
+from ratelimit_middleware.clock import Clock, SystemClock
 from ratelimit_middleware.decision import UNCHECKED, Decision, Verdict
 from ratelimit_middleware.errors import StoreError
+from ratelimit_middleware.faults import FaultLogs
+from ratelimit_middleware.identity import KeyPart
 from ratelimit_middleware.leases import LeaseKeeper
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.rules.match import Counted, Matcher
@@ -42,10 +46,13 @@ class LimiterRegistry:
         ruleset: the rules.
         store: where buckets live; a store that must be awaited serves `admit_async` only, one that can be
             both awaited and called is awaited there.
+        clock: tells how long a response took; the system's by default.
     """
 
-    def __init__(self, ruleset: RuleSet, store: Store | AsyncStore) -> None:
+    def __init__(self, ruleset: RuleSet, store: Store | AsyncStore, *, clock: Clock | None = None) -> None:
         self.ruleset = ruleset
+        self._clock = clock or SystemClock()
+        self._faults = FaultLogs(clock=clock)
         self._async_store = store if isinstance(store, AsyncStore) else None
         self._store = store if isinstance(store, Store) else None
         matcher = Matcher(ruleset)
@@ -54,6 +61,7 @@ class LimiterRegistry:
         limits = [limit for rule in ruleset.rules for limit in rule.limits]
         self._awaits = any(limit.awaited() for limit in limits)
         self._settles = any(limit.settle for limit in limits)
+        self._may_fail = any(not limit.plain or limit.key != (KeyPart("ip"),) for limit in limits)
         self._keeper = LeaseKeeper(self._renew, _RENEW_EVERY_S)
         self._loop: AbstractEventLoop | None = None
 
@@ -62,7 +70,7 @@ class LimiterRegistry:
 
         Raises:
             StoreError: the store cannot answer, or must be awaited.
-            Exception: whatever a function of the app raises, or TypeError for what it gives.
+            Exception: what the function of a limit raises, if there is no number to go on with.
         """
         try:
             limits, checks = self._checks(view)
@@ -77,7 +85,7 @@ class LimiterRegistry:
 
         Raises:
             StoreError: the store cannot answer.
-            Exception: whatever a function of the app raises, or TypeError for what it gives.
+            Exception: what the function of a limit raises, if there is no number to go on with.
         """
         if self._awaits:
             await self._ask(view)
@@ -91,9 +99,9 @@ class LimiterRegistry:
             return self._verdict(limits, checks, await self._async_store.take_async(checks))
         return self._verdict(limits, checks, self._threaded_store.take(checks))
 
-    def begin(self, verdict: Verdict) -> Stay:
+    def begin(self, verdict: Verdict, view: RequestView) -> Stay:
         """The app is about to be called for an admitted request that has bookings."""
-        stay = Stay(verdict.bookings)
+        stay = Stay(verdict.bookings, view, self._clock.now_ns, self._faults.report)
         if stay.leases():
             if self._store is None:
                 import asyncio
@@ -175,10 +183,21 @@ class LimiterRegistry:
         may_skip = any(limit.missing == "skip" for limit, _ in counted)
         for limit, _ in (*counted, *self._default) if may_skip else counted:
             for asked in limit.awaited():
-                await asked.ask(view)
+                await heard(asked, view)
 
     def _checks(self, view: RequestView) -> tuple[list[Limit], list[Check]]:
-        """The limits that count for the request, and what to ask the store about each."""
+        """The limits that count for the request, and what to ask the store about each.
+
+        Functions of the app that fail are told to the log.
+        """
+        try:
+            return self._counting(view)
+        finally:
+            if self._may_fail:
+                for failure in failures(view):
+                    self._faults.report(*failure)
+
+    def _counting(self, view: RequestView) -> tuple[list[Limit], list[Check]]:
         limits: list[Limit] = []
         checks: list[Check] = []
         skipped: list[Limit] = []

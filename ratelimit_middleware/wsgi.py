@@ -93,7 +93,7 @@ class RateLimitMiddleware:
         try:
             telling = _telling(environ, outer, verdict, reply, start_response)
             if verdict.bookings:
-                return self._serve(self._registry.begin(verdict), environ, telling)
+                return self._serve(self._registry.begin(verdict, view), environ, telling)
             return self._app(environ, telling)
         finally:
             if not outer:
@@ -117,8 +117,8 @@ class RateLimitMiddleware:
         """Call the app for a request whose bookings must hear of the response."""
         try:
             body = self._app(environ, watched_start(stay, self._tell, start_response))
-        except BaseException:
-            stay.response.failed = True
+        except BaseException as error:
+            stay.failed(error)
             self._tell(stay.ended())
             raise
         return body if stay.is_settled else watched(stay, self._tell, body)

@@ -19,6 +19,7 @@ LAYERS = [
     {"errors", "clock", "decision", "_types"},
     {"algorithms"},
     {"request", "response", "addresses", "store_settings"},
+    {"asking"},
     {"forwarded", "identity", "headers", "faults"},
     {"client"},
     {"stores", "rules", "responses"},

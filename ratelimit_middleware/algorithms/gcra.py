@@ -125,7 +125,8 @@ class GCRA:
     def give_back(self, state: State, now_ns: int, cost: int, at_ns: int) -> State:
         """Put `cost` permits back, but for those that flow in between `at_ns` and the latest booking.
 
-        In that time the bucket might have been full, and giving all back would mint. A booking ahead is
+        In that time the bucket might have been full, and giving all back would mint (the rule is that of
+        golang.org/x/time/rate). A booking ahead is
         known by TAT too, so that waiters who leave from the end of the queue all give their moment back.
         """
         tat, last_ns = state

@@ -83,8 +83,9 @@ def play(data: st.DataObject, algorithm: Any, *, ahead: bool) -> list[Hit]:
         ahead: requests may wait, or start at a moment that another limit asked for.
     """
     scale_ns = max(2, algorithm.window_ns)
-    gaps = st.one_of(st.just(0), st.integers(0, 3), st.integers(0, scale_ns // 20), st.integers(0, scale_ns))
-    now_ns, state, hits = laws.START_NS, algorithm.start(laws.START_NS), list[Hit]()
+    gaps = st.one_of(*(st.integers(0, most_ns) for most_ns in (0, 3, scale_ns // 20, scale_ns)))
+    now_ns, state = laws.START_NS, algorithm.start(laws.START_NS)
+    hits: list[Hit] = []
     for gap_ns in data.draw(st.lists(gaps, max_size=40)):
         now_ns += gap_ns
         wait_ns = data.draw(st.sampled_from([0, 0, scale_ns])) if ahead else 0
@@ -95,7 +96,7 @@ def play(data: st.DataObject, algorithm: Any, *, ahead: bool) -> list[Hit]:
             hits.append(Hit(decision.at_ns, cost))
         elif data.draw(st.integers(0, 3)) == 0:
             state = algorithm.charge(state, now_ns, cost)
-        while hits and data.draw(st.integers(0, 2)):
+        while data.draw(st.integers(0, 2)) and hits:
             place = data.draw(st.integers(max(0, len(hits) - 5), len(hits) - 1))
             part = data.draw(st.integers(1, hits[place].cost))
             used = algorithm.used(state, now_ns)
