@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
@@ -22,6 +24,7 @@ from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.registry import LimiterRegistry
 from ratelimit_middleware.request import AsgiView
 from ratelimit_middleware.rules.load import load_rules
+from ratelimit_middleware.rules.read_yaml import read_yaml
 from ratelimit_middleware.stores.memory import MemoryStore
 from tests.awaited import AwaitedStore
 
@@ -521,3 +524,64 @@ def test_a_function_that_fails_is_never_a_500_and_never_a_free_pass(
 
 def test_a_limit_that_fails_before_it_has_told_any_is_a_503(limited: Limited) -> None:
     assert limited(f"{APP}:broken")() == 503
+
+
+# The page, by the clock
+
+PAGE = (Path(__file__).parent.parent / "docs" / "charge.md").read_text("utf-8")
+LOGIN, _, CHATS, *_ = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def of_page(text: str, rules: slice = slice(None)) -> Any:
+    """The rules of an example, without those whose functions are not here."""
+    data = read_yaml(text.encode(), "page", {})[0].data
+    data["limits"] = dict(list(data["limits"].items())[rules])
+    return data
+
+
+@pytest.mark.anyio
+async def test_the_logins_of_the_page(clock: ManualClock) -> None:
+    status, reached = 200, list[int]()
+    opened = anyio.Event()
+
+    async def login(_scope: Scope, _receive: Receive, send: Send) -> None:
+        reached.append(1)
+        if status == 401:
+            await opened.wait()
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    app = asgi.RateLimitMiddleware(login, of_page(LOGIN), clock=clock)
+    scope = {**HTTP, "method": "POST", "path": "/login"}
+    assert [await status_of(app, scope) for _ in range(40)] == [200] * 40
+    clock.advance(60)
+    status = 401
+    tries = [asyncio.create_task(status_of(app, scope)) for _ in range(20)]
+    await anyio.wait_all_tasks_blocked()
+    opened.set()
+    assert sorted(await asyncio.gather(*tries)) == [401] * 5 + [429] * 15
+    clock.advance(60)
+    verdict = await app._registry.admit_async(AsgiView(scope))
+    assert (verdict.allowed, verdict.retry_after_ns) == (False, 840 * 10**9)
+
+
+def test_the_chat_of_the_page(clock: ManualClock) -> None:
+    rules = load_rules(of_page(CHATS, slice(0, 3)), env={})
+    limiter = LimiterRegistry(rules, MemoryStore(clock=clock), clock=clock)
+    request = AsgiView({**HTTP, "method": "POST", "path": "/v1/chat", "user": "ada"})
+
+    def chat(tokens: int) -> int:
+        verdict = limiter.admit(request)
+        assert verdict.binding
+        if verdict.allowed:
+            stay = limiter.begin(verdict, request)
+            stay.response.status, stay.response.headers = 200, [("X-Tokens-Used", str(tokens))]
+            clock.advance(3)
+            limiter.carry_out(stay.started())
+        return verdict.binding.decision.remaining if verdict.allowed else -1
+
+    assert chat(19_000) == 19_500
+    assert chat(3000) == 500
+    clock.advance(1)
+    assert chat(0) == -1
+    assert limiter.admit(request).outcomes[0].decision.remaining == 0

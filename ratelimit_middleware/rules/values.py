@@ -182,7 +182,7 @@ IPV6_PREFIX: Json = {
     "description": "Bits of an IPv6 address that tell clients apart.",
 }
 NETWORK = text(r"unix|[0-9A-Fa-f.:]+(?:/[0-9.]+)?", "Proxies that are believed.", "10.0.0.0/8", "unix")
-USER = text(rf"scope|environ|header:\S+|{_FUNCTION}", "Where the name of the user comes from.", "scope")
+USER = text(rf"scope|environ|header:\S+|{FUNCTION}", "Where the name of the user comes from.", "scope")
 
 
 def plain(read: Callable[[Any], Any], schema: Json) -> Any:

@@ -24,10 +24,10 @@ flasks = flask.Flask(__name__)
 
 
 @inner.post("/login")
-async def login(password: str, response: Response) -> str:
+async def login(word: str, response: Response) -> str:
     """Checks for a while, so that tries at once are at once."""
     await anyio.sleep(0.2)
-    response.status_code = 200 if password == "right" else 401
+    response.status_code = 200 if word == "right" else 401
     return "ok"
 
 
@@ -53,7 +53,7 @@ async def broken() -> str:
 def login_there() -> tuple[str, int]:
     """As in FastAPI."""
     time.sleep(0.2)
-    return "ok", 200 if flask.request.args["password"] == "right" else 401
+    return "ok", 200 if flask.request.args["word"] == "right" else 401
 
 
 @flasks.get("/stream")
