@@ -341,7 +341,7 @@ def test_a_charge_stands_behind_every_booking() -> None:
     bucket = TokenBucket(2, 1)
     booking, state = bucket.take(bucket.start(0), 0)
     before, after = (bucket.charge(state, at_ms * MS, 1) for at_ms in (999, 1000))
-    assert bucket.give_back(before, SECOND, 1, booking.at_ns) == (2, SECOND, 999 * MS)
+    assert bucket.give_back(before, SECOND, 1, booking.at_ns) == (2, SECOND, 999 * MS, 999 * MS)
     assert bucket.give_back(after, SECOND, 1, booking.at_ns) == after
 
 
