@@ -14,7 +14,7 @@ from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.faults import LIMITER_FAILED, RESPONDER_FAILED, SETTLING_FAILED, FaultLog
 from ratelimit_middleware.headers import Field
 from ratelimit_middleware.nested import TOLD, Told, told_of
-from ratelimit_middleware.request import AsgiView
+from ratelimit_middleware.request import AsgiView, RequestView
 from ratelimit_middleware.responses import Refusal
 from ratelimit_middleware.rules.model import RuleSet
 from ratelimit_middleware.settling import Stay, Step, undone
@@ -103,10 +103,11 @@ class RateLimitMiddleware:
             if turn is None:
                 return
             verdict, receive = verdict._replace(bookings=turn.bookings), turn.receive
-        await self._admitted(scope, receive, send, outer, verdict, reply)
+        await self._admitted(view, scope, receive, send, outer, verdict, reply)
 
     async def _admitted(
         self,
+        view: RequestView,
         scope: Scope,
         receive: Receive,
         send: Send,
@@ -120,7 +121,7 @@ class RateLimitMiddleware:
         telling = _adding(told.fields, send) if is_told_here else send
         try:
             if verdict.bookings:
-                await self._serve(self._registry.begin(verdict), scope, receive, telling)
+                await self._serve(self._registry.settler.begin(verdict, view), scope, receive, telling)
             else:
                 await self._app(scope, receive, telling)
         finally:
@@ -143,6 +144,8 @@ class RateLimitMiddleware:
                 ]
                 # Before the client can know, or its next request might come too early.
                 await self._tell(stay.started())
+            elif kind == "websocket.close" and not response.status:
+                response.status = 403  # what the server answers to the handshake
             await send(message)
             response.bytes_sent += len(message.get("body", b""))
             if kind == "http.response.body" and not message.get("more_body"):
@@ -150,8 +153,8 @@ class RateLimitMiddleware:
 
         try:
             await self._app(scope, receive, send_and_settle)
-        except BaseException:
-            response.failed = True
+        except BaseException as error:
+            stay.failed(error)
             raise
         finally:
             await self._tell(stay.ended())
@@ -164,7 +167,7 @@ class RateLimitMiddleware:
         if not steps:
             return
         try:
-            await shielded(self._registry.carry_out_async, steps)
+            await shielded(self._registry.settler.carry_out_async, steps)
         except Exception as error:  # noqa: BLE001 - the answer has been given
             self._unsettled.report(error)
 

@@ -44,7 +44,7 @@ def build_registry(
     Args:
         rules: the path of a rule file, a dict of the same shape, or a `RuleSet`.
         store: use this store instead of the one the rules name.
-        clock: where the store's time comes from; only for a store that is opened here.
+        clock: where the time of a store that is opened here comes from, and that of responses.
         app: what is limited; asked which of its routes serves a request, if a key depends on that.
         awaits: whether requests are decided on an event loop, so that async functions can be asked.
 
@@ -68,7 +68,8 @@ def build_registry(
             store.accept(limit.algorithm)
     route_of = None if app is None else SelectedRoute(app)
     place = store if is_given else _place(store, ruleset)
-    return LimiterRegistry(ruleset, _guarded(store, ruleset, clock), place=place, route_of=route_of)
+    guarded_store = _guarded(store, ruleset, clock)
+    return LimiterRegistry(ruleset, guarded_store, clock=clock, place=place, route_of=route_of)
 
 
 def _place(store: Store | AsyncStore, ruleset: RuleSet) -> object:

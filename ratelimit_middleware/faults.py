@@ -8,7 +8,7 @@ from contextlib import suppress
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock, SystemClock
 from ratelimit_middleware.errors import StoreUnavailableError
 
-__all__ = ["LIMITER_FAILED", "RESPONDER_FAILED", "SETTLING_FAILED", "FaultLog"]
+__all__ = ["LIMITER_FAILED", "RESPONDER_FAILED", "SETTLING_FAILED", "FaultLog", "FaultLogs"]
 
 LIMITER_FAILED = "limits cannot be checked, requests are answered with 503"
 RESPONDER_FAILED = "an own responder failed, the built-in refusal is sent in its place"
@@ -54,3 +54,27 @@ class FaultLog:
         self._next_ns = now_ns + self._quiet_ns
         unsaid, self._unsaid = self._unsaid, 0
         _logger.error("%s (%d more since the last line): %s", self._what, unsaid, error, exc_info=error)
+
+
+class FaultLogs:
+    """A `FaultLog` for each thing that a rule asks, so that one of them does not drown the others.
+
+    Args:
+        quiet_s: seconds between two lines on one thing.
+        clock: tells the time; the system's by default.
+    """
+
+    __slots__ = ("_clock", "_logs", "_quiet_s")
+
+    def __init__(self, *, quiet_s: int = 60, clock: Clock | None = None) -> None:
+        self._quiet_s = quiet_s
+        self._clock = clock
+        self._logs: dict[str, FaultLog] = {}
+
+    def report(self, name: str, error: Exception) -> None:
+        """Log that what `name` says is of no use; never raises. The names are those in the rules, so few."""
+        log = self._logs.get(name)
+        if log is None:
+            what = f"what `{name}` says is of no use, its rule counts without it"
+            log = self._logs.setdefault(name, FaultLog(what, quiet_s=self._quiet_s, clock=self._clock))
+        log.report(error)

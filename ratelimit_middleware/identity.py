@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 from urllib.parse import quote
 
 from ratelimit_middleware.addresses import LONGEST_ADDRESS, Remembered, folded, parse_address
+from ratelimit_middleware.asking import note, said
 from ratelimit_middleware.request import Asked, RequestView
 from ratelimit_middleware.request_texts import fold
 
@@ -82,7 +83,8 @@ def key_builder(limit_id: str, parts: Sequence[KeyPart], missing: Missing = "ip"
     Args:
         limit_id: unique id of the limit.
         parts: the limit's key.
-        missing: `ip` puts the address in the place of a value that a request does not have.
+        missing: `ip` puts the address in the place of a value that a request does not have. Where a
+            function of the app fails, the address takes its place in any case.
     """
     prefix = f"{_escaped(limit_id)}|"
     address_of = subscriber_of(parts[0].ipv6_prefix)
@@ -93,10 +95,15 @@ def key_builder(limit_id: str, parts: Sequence[KeyPart], missing: Missing = "ip"
     def of_parts(view: RequestView, route: str) -> str | None:
         texts = []
         for part in parts:
-            value = part_value(part, view, route)
+            failed = False
+            try:
+                value = part_value(part, view, route)
+            except Exception as error:  # noqa: BLE001 - the app's code; its client is counted all the same
+                note(view, part.name or part.kind, error)
+                value, failed = None, True
             if value is not None:
                 texts.append(_WRITTEN[part.kind](value))
-            elif missing == "ip":
+            elif missing == "ip" or failed:
                 texts.append(f"!{address_of(view.peer)}")
             else:
                 return None
@@ -181,7 +188,7 @@ def _path(part: KeyPart, view: RequestView) -> str:
 
 def _said(part: KeyPart, view: RequestView) -> str | None:
     """What a function of the app says."""
-    value = part.asked(view) if part.asked else None
+    value = said(part.asked, view) if part.asked else None
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{part.name} gave {type(value).__name__} for a key: expected a text or None")
     return value

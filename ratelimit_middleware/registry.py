@@ -5,26 +5,26 @@ Everything here is plain computing but the one call of the store, which is why `
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
+from ratelimit_middleware.asking import failures, heard
+from ratelimit_middleware.clock import Clock
 from ratelimit_middleware.decision import UNCHECKED, Decision, Verdict
 from ratelimit_middleware.errors import StoreError
-from ratelimit_middleware.leases import LeaseKeeper
+from ratelimit_middleware.faults import FaultLogs
+from ratelimit_middleware.identity import KeyPart
 from ratelimit_middleware.nested import Told, has_asked
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.rules.match import Counted, Matcher
 from ratelimit_middleware.rules.model import Limit, RuleSet
-from ratelimit_middleware.settling import Booking, Stay, Step
+from ratelimit_middleware.settler import Settler
+from ratelimit_middleware.settling import Booking
 from ratelimit_middleware.stores.base import AsyncStore, Check, Store
 from ratelimit_middleware.verdicts import denied, judged
 
-if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
-
 __all__ = ["LimiterRegistry"]
 
-_RENEW_EVERY_S = 10  # a third of the lease of a slot
 _new = tuple.__new__
 """Past the constructors of named tuples, which cost several times what they do."""
 _UNLIMITED = Verdict(True, 0, None, (), None, ())  # noqa: FBT003 - fields in order
@@ -45,11 +45,13 @@ class LimiterRegistry:
         ruleset: the rules.
         store: where buckets live; a store that must be awaited serves `admit_async` only, one that can be
             both awaited and called is awaited there.
+        clock: tells how long a response took; the system's by default.
         place: what tells where the counts live, if other objects than `store` lead there too.
         route_of: gives the app's own template for a request, for keys with `route`.
 
     Attributes:
         ruleset: the rules.
+        settler: hears what becomes of bookings.
         awaits: whether anything is awaited by `admit_async`; if not, `admit` is the same on an event loop.
     """
 
@@ -58,11 +60,14 @@ class LimiterRegistry:
         ruleset: RuleSet,
         store: Store | AsyncStore,
         *,
+        clock: Clock | None = None,
         place: object = None,
         route_of: Callable[[RequestView], str | None] | None = None,
     ) -> None:
         self.ruleset = ruleset
         self.place = store if place is None else place
+        self._faults = FaultLogs(clock=clock)
+        self.settler = Settler(store, self._faults, clock)
         self._async_store = store if isinstance(store, AsyncStore) else None
         self._store = store if isinstance(store, Store) else None
         self._take = self._store.take if self._store is not None else self._refuse_to_call
@@ -74,8 +79,7 @@ class LimiterRegistry:
         self._asks = any(limit.awaited() for limit in limits)
         self.awaits = self._asks or self._async_store is not None
         self._settles = any(limit.settle for limit in limits)
-        self._keeper = LeaseKeeper(self._renew, _RENEW_EVERY_S)
-        self._loop: AbstractEventLoop | None = None
+        self._may_fail = any(not limit.plain or limit.key != (KeyPart("ip"),) for limit in limits)
 
     def admit(self, view: RequestView, outer: Told | None = None) -> Verdict:
         """Decide a request against a store called from threads.
@@ -86,7 +90,7 @@ class LimiterRegistry:
 
         Raises:
             StoreError: the store cannot answer, or must be awaited.
-            Exception: whatever a function of the app raises, or TypeError for what it gives.
+            Exception: what the function of a limit raises, if there is no number to go on with.
         """
         try:
             limits, checks = self._checks(view)
@@ -108,7 +112,7 @@ class LimiterRegistry:
 
         Raises:
             StoreError: the store cannot answer.
-            Exception: whatever a function of the app raises, or TypeError for what it gives.
+            Exception: what the function of a limit raises, if there is no number to go on with.
         """
         if self._asks:
             await self._ask(view)
@@ -125,41 +129,6 @@ class LimiterRegistry:
             return self._verdict(limits, checks, await self._async_store.take_async(checks), asked)
         return self._verdict(limits, checks, self._take(checks), asked)
 
-    def begin(self, verdict: Verdict) -> Stay:
-        """The app is about to be called for an admitted request that has bookings."""
-        stay = Stay(verdict.bookings)
-        if stay.leases():
-            if self._store is None:
-                import asyncio
-
-                self._loop = asyncio.get_running_loop()
-            self._keeper.hold(stay)
-        return stay
-
-    def carry_out(self, steps: Sequence[Step]) -> None:
-        """Tell a store called from threads what has become of bookings.
-
-        Raises:
-            StoreError: the store cannot answer.
-        """
-        for check, at_ns in steps:
-            if at_ns is None:
-                self._threaded_store.charge(check)
-            else:
-                self._threaded_store.give_back(check, at_ns)
-
-    async def carry_out_async(self, steps: Sequence[Step]) -> None:
-        """`carry_out` on an event loop."""
-        store = self._async_store
-        if store is None:
-            self.carry_out(steps)
-            return
-        for check, at_ns in steps:
-            if at_ns is None:
-                await store.charge_async(check)
-            else:
-                await store.give_back_async(check, at_ns)
-
     @property
     def store(self) -> Store | AsyncStore:
         """Where buckets live."""
@@ -167,7 +136,7 @@ class LimiterRegistry:
 
     def close(self) -> None:
         """Let go of a store called from threads."""
-        self._keeper.close()
+        self.settler.keeper.close()
         self._threaded_store.close()
 
     def _unasked(
@@ -198,16 +167,6 @@ class LimiterRegistry:
         )
         return verdict._replace(bookings=bookings)
 
-    def _renew(self, booking: Booking) -> None:
-        """From the keeper's thread."""
-        if self._store is not None:
-            self._store.renew(booking.check, booking.at_ns)
-        elif self._async_store is not None and self._loop is not None:
-            import asyncio
-
-            call = self._async_store.renew_async(booking.check, booking.at_ns)
-            asyncio.run_coroutine_threadsafe(_done(call), self._loop).result(_RENEW_EVERY_S)
-
     @property
     def _threaded_store(self) -> Store:
         return self._refuse_to_call(()) if self._store is None else self._store
@@ -221,10 +180,21 @@ class LimiterRegistry:
         may_skip = any(limit.missing == "skip" for limit, _ in counted)
         for limit, _ in (*counted, *self._default) if may_skip else counted:
             for asked in limit.awaited():
-                await asked.ask(view)
+                await heard(asked, view)
 
     def _checks(self, view: RequestView) -> tuple[list[Limit], list[Check]]:
-        """The limits that count for the request, and what to ask the store about each."""
+        """The limits that count for the request, and what to ask the store about each.
+
+        Functions of the app that fail are told to the log.
+        """
+        try:
+            return self._counting(view)
+        finally:
+            if self._may_fail:
+                for failure in failures(view):
+                    self._faults.report(*failure)
+
+    def _counting(self, view: RequestView) -> tuple[list[Limit], list[Check]]:
         limits: list[Limit] = []
         checks: list[Check] = []
         skipped: list[Limit] = []
@@ -284,7 +254,3 @@ def _is_uncovered(counted: Counted, skipped: Sequence[Limit]) -> bool:
     """Whether skipping has left a request without any enforcing limit of a route, so `default` counts."""
     covering = [limit for limit, route in counted if route and limit.covers]
     return bool(covering) and all(any(limit is other for other in skipped) for limit in covering)
-
-
-async def _done(call: Awaitable[None]) -> None:
-    await call

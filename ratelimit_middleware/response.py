@@ -13,14 +13,15 @@ class Response:
     """How a request was answered.
 
     Attributes:
-        status: the status code; 500 if the app raised before it answered, 101 for an accepted WebSocket.
+        status: the status code; 500 if the app raised before it answered, 101 for an accepted WebSocket,
+            403 for one that the app closed before; 0 while no answer has been started.
         headers: name and value pairs of the app's own answer.
         bytes_sent: bytes of the body so far.
         took_ns: from the moment the app was called, ns.
         failed: the app raised, or the client had gone before the end.
     """
 
-    status: int = 500
+    status: int = 0
     headers: Sequence[tuple[str, str]] = ()
     bytes_sent: int = 0
     took_ns: int = 0

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from ratelimit_middleware.algorithms.concurrency import Concurrency
+from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.response import Response
 from ratelimit_middleware.rules.model import Settle
 from ratelimit_middleware.stores.base import Check
@@ -51,20 +52,42 @@ class Stay:
     """An admitted request, until all that it has booked is settled.
 
     Each booking is settled once, at the start of the response or at its end; what is said after that
-    changes nothing.
+    changes nothing. Where the true cost cannot be told, what was booked stays.
 
     Args:
         bookings: what it has booked.
+        view: the request.
+        now_ns: tells the time.
+        report: is told what has failed, by its name.
 
     Attributes:
         response: what is known of the answer.
         when_settled: is called once, when nothing is left to do.
     """
 
-    __slots__ = ("__weakref__", "_open", "response", "when_settled")
+    __slots__ = (
+        "__weakref__",
+        "_begun_ns",
+        "_now_ns",
+        "_open",
+        "_report",
+        "_view",
+        "response",
+        "when_settled",
+    )
 
-    def __init__(self, bookings: Sequence[Booking]) -> None:
+    def __init__(
+        self,
+        bookings: Sequence[Booking],
+        view: RequestView,
+        now_ns: Callable[[], int],
+        report: Callable[[str, Exception], object],
+    ) -> None:
         self._open = [booking for booking in bookings if booking.settle]
+        self._view = view
+        self._now_ns = now_ns
+        self._report = report
+        self._begun_ns = now_ns()
         self.response = Response()
         self.when_settled: Callable[[Stay], None] | None = None
 
@@ -74,7 +97,14 @@ class Stay:
 
     def ended(self) -> list[Step]:
         """The response has ended, one way or the other."""
+        self.response.took_ns = self._now_ns() - self._begun_ns
         return [*self._settle(at_start=True), *self._settle(at_start=False)]
+
+    def failed(self, error: BaseException) -> None:
+        """The app has raised; the server answers for it with 500, unless it was only cut off."""
+        self.response.failed = True
+        if not self.response.status and isinstance(error, Exception):
+            self.response.status = 500
 
     def leases(self) -> list[Booking]:
         """The slots in use."""
@@ -92,14 +122,24 @@ class Stay:
         self._open = [booking for booking in self._open if booking not in due]
         if not self._open and self.when_settled:
             self.when_settled(self)
-        steps = (_settled(booking, self.response) for booking in due)
+        steps = (_settled(booking, self._cost(booking)) for booking in due)
         return [step for step in steps if step]
 
+    def _cost(self, booking: Booking) -> int:
+        """What the request costs in the end."""
+        taken, settle = booking.check.cost, booking.settle
+        if settle is None:
+            return taken
+        try:
+            return settle(taken, self._view, self.response)
+        except Exception as error:  # noqa: BLE001 - the app's code, or what it has answered
+            self._report(settle.name, error)
+            return taken
 
-def _settled(booking: Booking, response: Response) -> Step | None:
+
+def _settled(booking: Booking, cost: int) -> Step | None:
     """What brings a booking to its true cost."""
     check = booking.check
-    cost = booking.settle(check.cost, response) if booking.settle else check.cost
     if cost == check.cost:
         return None
     if cost < check.cost:

@@ -101,7 +101,7 @@ class RateLimitMiddleware:
         telling = _adding(told.fields, start_response) if is_told_here else start_response
         try:
             if verdict.bookings:
-                return self._serve(self._registry.begin(verdict), environ, telling)
+                return self._serve(self._registry.settler.begin(verdict, view), environ, telling)
             return self._app(environ, telling)
         finally:
             if outer is None:
@@ -127,8 +127,8 @@ class RateLimitMiddleware:
         """Call the app for a request whose bookings must hear of the response."""
         try:
             body = self._app(environ, watched_start(stay, self._tell, start_response))
-        except BaseException:
-            stay.response.failed = True
+        except BaseException as error:
+            stay.failed(error)
             self._tell(stay.ended())
             raise
         return body if stay.is_settled else watched(stay, self._tell, body)
@@ -136,7 +136,7 @@ class RateLimitMiddleware:
     def _tell(self, steps: Sequence[Step]) -> None:
         """Carry out what is due; never raises."""
         try:
-            self._registry.carry_out(steps)
+            self._registry.settler.carry_out(steps)
         except Exception as error:  # noqa: BLE001 - the answer has been given
             self._unsettled.report(error)
 

@@ -72,8 +72,8 @@ class WatchedResponse:
         except StopIteration:
             self._tell(self._stay.ended())
             raise
-        except BaseException:
-            self._stay.response.failed = True
+        except BaseException as error:
+            self._stay.failed(error)
             self._tell(self._stay.ended())
             raise
         self._stay.response.bytes_sent += len(piece)

@@ -9,6 +9,7 @@ import pytest
 from ratelimit_middleware import asgi, wsgi
 from ratelimit_middleware._types import Environ, Receive, Scope, Send
 from ratelimit_middleware.build import build_registry
+from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.errors import RuleFileError
 from ratelimit_middleware.request import WsgiView
 from ratelimit_middleware.stores.memory import MemoryStore
@@ -53,29 +54,37 @@ async def test_asgi_awaits_the_functions_of_the_app(asgi_client: Any) -> None:
 BROKEN: list[Any] = [
     f"5/s per {APP}:broken",
     f"5/s per {APP}:number",
-    f"{APP}:broken",
     {"limit": "5/s", "cost": f"{APP}:broken"},
 ]
+COUNTED = [200] * 5 + [429]
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("rule", BROKEN)
-async def test_a_function_that_fails_means_503_under_asgi(
-    asgi_client: Any, caplog: pytest.LogCaptureFixture, rule: Any
+async def test_a_function_that_fails_leaves_its_rule_counting_under_asgi(
+    asgi_client: Any, clock: ManualClock, caplog: pytest.LogCaptureFixture, rule: Any
 ) -> None:
-    async with asgi_client(asgi.RateLimitMiddleware(asgi_app, {"default": rule})) as client:
-        answers = [await client.get("/") for _ in range(3)]
-    assert {answer.status_code for answer in answers} == {503}
+    app = asgi.RateLimitMiddleware(asgi_app, {"default": rule}, clock=clock)
+    async with asgi_client(app) as client:
+        assert [(await client.get("/")).status_code for _ in range(6)] == COUNTED
     assert len(caplog.records) == 1
 
 
 @pytest.mark.parametrize("rule", BROKEN)
-def test_a_function_that_fails_means_503_under_wsgi(
-    wsgi_client: Any, caplog: pytest.LogCaptureFixture, rule: Any
+def test_a_function_that_fails_leaves_its_rule_counting_under_wsgi(
+    wsgi_client: Any, clock: ManualClock, caplog: pytest.LogCaptureFixture, rule: Any
 ) -> None:
-    with wsgi_client(wsgi.RateLimitMiddleware(wsgi_app, {"default": rule})) as client:
-        answers = [client.get("/") for _ in range(3)]
-    assert {answer.status_code for answer in answers} == {503}
+    app = wsgi.RateLimitMiddleware(wsgi_app, {"default": rule}, clock=clock)
+    with wsgi_client(app) as client:
+        assert [client.get("/").status_code for _ in range(6)] == COUNTED
+    assert len(caplog.records) == 1
+
+
+def test_a_function_that_never_told_a_number_means_503(
+    wsgi_client: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with wsgi_client(wsgi.RateLimitMiddleware(wsgi_app, {"default": f"{APP}:broken"})) as client:
+        assert {client.get("/").status_code for _ in range(3)} == {503}
     assert len(caplog.records) == 1
 
 

@@ -7,7 +7,9 @@ import threading
 import pytest
 
 from ratelimit_middleware.algorithms.concurrency import Concurrency
+from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.leases import LeaseKeeper
+from ratelimit_middleware.request import AsgiView
 from ratelimit_middleware.rules.choices import Released
 from ratelimit_middleware.settling import Booking, Stay
 from ratelimit_middleware.stores.base import Check
@@ -15,6 +17,13 @@ from ratelimit_middleware.stores.base import Check
 pytestmark = pytest.mark.arithmetic
 
 SLOT = Booking(Check("a", Concurrency(3), "*"), 7, Released())
+
+
+def running() -> Stay:
+    """A request with a slot."""
+    return Stay(
+        [SLOT], AsgiView({"type": "http", "path": "/"}), ManualClock().now_ns, lambda _name, _error: None
+    )
 
 
 class Renewals(list[Booking]):
@@ -38,7 +47,7 @@ def keeper(renewed: Renewals) -> LeaseKeeper:
 def test_the_slot_of_a_running_request_is_renewed_until_it_ends(
     keeper: LeaseKeeper, renewed: Renewals
 ) -> None:
-    stay = Stay([SLOT])
+    stay = running()
     keeper.hold(stay)
     assert keeper.renew_all()
     assert renewed == [SLOT]
@@ -48,7 +57,7 @@ def test_the_slot_of_a_running_request_is_renewed_until_it_ends(
 
 
 def test_the_slot_of_a_lost_request_is_not_renewed(keeper: LeaseKeeper, renewed: Renewals) -> None:
-    keeper.hold(Stay([SLOT]))
+    keeper.hold(running())
     assert not keeper.renew_all()
     assert renewed == []
 
@@ -58,7 +67,7 @@ def test_a_store_that_fails_is_asked_again(renewed: Renewals) -> None:
         renewed.note(booking)
         raise OSError("away")
 
-    keeper, stay = LeaseKeeper(fail, every_s=3600), Stay([SLOT])
+    keeper, stay = LeaseKeeper(fail, every_s=3600), running()
     keeper.hold(stay)
     assert keeper.renew_all()
     assert keeper.renew_all()
@@ -67,7 +76,7 @@ def test_a_store_that_fails_is_asked_again(renewed: Renewals) -> None:
 
 def test_the_thread_renews_by_itself_and_ends_when_nothing_is_held() -> None:
     called = threading.Event()
-    keeper, stay = LeaseKeeper(lambda _: called.set(), every_s=0.001), Stay([SLOT])
+    keeper, stay = LeaseKeeper(lambda _: called.set(), every_s=0.001), running()
     keeper.hold(stay)
     assert keeper._thread is not None
     thread = keeper._thread[1]
@@ -75,7 +84,7 @@ def test_the_thread_renews_by_itself_and_ends_when_nothing_is_held() -> None:
     stay.ended()
     thread.join(10)
     assert not thread.is_alive()
-    keeper.hold(other := Stay([SLOT]))
+    keeper.hold(other := running())
     assert keeper._thread[1] is not thread
     other.ended()
     keeper.close()

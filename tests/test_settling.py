@@ -8,6 +8,8 @@ import pytest
 
 from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.algorithms.gcra import GCRA
+from ratelimit_middleware.clock import ManualClock
+from ratelimit_middleware.request import AsgiView, RequestView
 from ratelimit_middleware.response import Response
 from ratelimit_middleware.settling import Booking, Stay, Step, undone
 from ratelimit_middleware.stores.base import Check
@@ -20,18 +22,24 @@ class Costs:
     """A cost that is known from the status."""
 
     at_start: bool
+    name: str = "costs"
 
-    def __call__(self, taken: int, response: Response) -> int:
+    def __call__(self, taken: int, view: RequestView, response: Response) -> int:
         return response.status - 200
 
 
 CHECK = Check("a", GCRA(10, 1, 10), "*", 3)
 EARLY, LATE = Booking(CHECK, 7, Costs(at_start=True)), Booking(CHECK, 9, Costs(at_start=False))
 FIXED = Booking(CHECK, 8, None)
+VIEW = AsgiView({"type": "http", "path": "/"})
+
+
+def nothing_fails(name: str, error: Exception) -> None:
+    raise AssertionError(name) from error
 
 
 def stay(*bookings: Booking, status: int) -> Stay:
-    made = Stay(bookings)
+    made = Stay(bookings, VIEW, ManualClock().now_ns, nothing_fails)
     made.response.status = status
     return made
 

@@ -298,7 +298,7 @@ def test_a_response_that_the_server_loses_comes_back_with_its_lease(clock: Manua
     app = wsgi.RateLimitMiddleware(listed, RULES, clock=clock)
     ask(app)
     gc.collect()
-    assert not app._registry._keeper.renew_all()
+    assert not app._registry.settler.keeper.renew_all()
     assert ask(app)[0] == 429
     clock.advance(30)
     assert ask(app)[0] == 200
@@ -309,7 +309,7 @@ def test_a_long_response_keeps_its_slot_by_renewals(clock: ManualClock) -> None:
     body = ask(app)[1]
     for _ in range(10):
         clock.advance(10)
-        assert app._registry._keeper.renew_all()
+        assert app._registry.settler.keeper.renew_all()
     assert ask(app)[0] == 429
     finish(body)
     assert ask(app)[0] in (0, 200)
@@ -323,7 +323,7 @@ async def test_a_long_response_keeps_its_slot_in_a_store_that_is_awaited(clock: 
         await gate.entered.wait()
         for _ in range(4):
             clock.advance(10)
-            await anyio.to_thread.run_sync(app._registry._keeper.renew_all)
+            await anyio.to_thread.run_sync(app._registry.settler.keeper.renew_all)
         assert await status_of(app) == 429
         gate.opened.set()
         gate.afterwards.set()

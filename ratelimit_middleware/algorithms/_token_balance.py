@@ -51,13 +51,13 @@ class TokenBalance:
 
     def step(self, state: State, now_ns: int) -> State:
         """Add what has flowed in; a moment before the state's changes nothing."""
-        level, edge_ns, booked_ns = state
+        level, edge_ns, *bookings = state
         grains = (now_ns - edge_ns) // self.grain_ns
         if grains <= 0:
             return state
         level += grains * self.quantum
         full = self.full
-        return (level if level < full else full, edge_ns + grains * self.grain_ns, booked_ns)
+        return (level if level < full else full, edge_ns + grains * self.grain_ns, *bookings)
 
     def level(self, state: State, now_ns: int) -> int:
         """The balance at `now_ns` of a state that has been stepped to it, in units of a token's fraction."""

@@ -79,11 +79,12 @@ class Algorithm(Protocol):
         """Consume without asking: the debt is carried, up to one full window beyond the limit."""
 
     def give_back(self, state: State, now_ns: int, cost: int, at_ns: int) -> State:
-        """Undo a booking of `cost` permits for `at_ns` that was not used.
+        """Undo a booking of `cost` permits for `at_ns` that was not used, or that much of a larger one.
 
-        Touches only that booking: nothing changes if it has left the window or if others stand behind
-        it that cannot move. Never mints. `cost` and `at_ns` are those of the booking, made in this
-        algorithm's numbers.
+        Touches only that booking: nothing changes if it has left the window, and what others that stand
+        behind it and cannot move have cost it is lost. Never mints. `at_ns` is that of the booking, made in
+        this algorithm's numbers. Algorithms that price a request as a whole, before it starts (Guava's,
+        `Pacing`, `WarmUpPacing`, `LeakyBucket` for those who wait), take it back as a whole only.
         """
 
     def peek(self, state: State, now_ns: int, cost: int = 1) -> Decision:

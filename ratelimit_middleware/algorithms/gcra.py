@@ -34,8 +34,9 @@ class GCRA:
     Bound: in any time t at most `burst + t * limit / period` permits; the moments of requests that wait
     are the exact ones rounded up to the clock's nanosecond, so for them t counts to within 1 ns.
 
-    State: `(tat, last_ns)`. TAT is kept in *ticks*, nanoseconds times `limit`, so that one permit is
-    exactly `period_ns` ticks and nothing is ever rounded; `last_ns` is the moment of the last booking.
+    State: `(tat, last_ns, latest_ns)`. TAT is kept in *ticks*, nanoseconds times `limit`, so that one
+    permit is exactly `period_ns` ticks and nothing is ever rounded; `last_ns` is the moment of the last
+    booking, `latest_ns` the latest that was booked (others may have booked ahead of the last one).
 
     Args:
         limit: permits per period, 1 to 10^9.
@@ -74,7 +75,7 @@ class GCRA:
 
     def start(self, now_ns: int) -> State:
         """A full bucket."""
-        return (now_ns * self.limit, 0)
+        return (now_ns * self.limit, 0, 0)
 
     def step(self, state: State, now_ns: int) -> State:  # noqa: ARG002 - time is in the number itself
         """The state itself: TAT needs no upkeep."""
@@ -84,7 +85,8 @@ class GCRA:
         self, state: State, now_ns: int, cost: int = 1, max_wait_ns: int | None = 0, from_ns: int = 0
     ) -> tuple[Decision, State]:
         """Book `cost` permits at the first moment the bucket holds them; see `Algorithm.take`."""
-        tat, limit, period_ns = state[0], self.limit, self.period_ns
+        tat, _, latest_ns = state
+        limit, period_ns = self.limit, self.period_ns
         at_ns = from_ns if from_ns > now_ns else now_ns
         start = at_ns * limit
         new = (tat if tat > start else start) + cost * period_ns
@@ -97,7 +99,8 @@ class GCRA:
         if max_wait_ns is not None and wait_ns > max_wait_ns:
             return self._refuse(tat, now_ns, wait_ns - max_wait_ns), state
         remaining, reset_ns = self._left(new, now_ns)
-        return granted(at_ns, now_ns, self.burst, remaining, reset_ns), (new, at_ns)
+        state = (new, at_ns, at_ns if at_ns > latest_ns else latest_ns)
+        return granted(at_ns, now_ns, self.burst, remaining, reset_ns), state
 
     def _refuse(self, tat: int, now_ns: int, retry_after_ns: int | None) -> Decision:
         remaining, reset_ns = self._left(tat, now_ns)
@@ -117,21 +120,24 @@ class GCRA:
         """Take `cost` permits without asking; the debt ends at one bucket below empty."""
         now = now_ns * self.limit
         base = max(state[0], now)
-        return max(base, min(base + cost * self.period_ns, now + 2 * self.burst * self.period_ns)), now_ns
+        tat = max(base, min(base + cost * self.period_ns, now + 2 * self.burst * self.period_ns))
+        return tat, now_ns, max(state[2], now_ns)
 
     def give_back(self, state: State, now_ns: int, cost: int, at_ns: int) -> State:
-        """Put `cost` permits back if no booking was made after the one for `at_ns`.
+        """Put `cost` permits back, but for those that flow in between `at_ns` and the latest booking.
 
-        With a later booking behind it the permits are lost: time in which the bucket would have been
-        full may have passed between the two, and giving all back would mint. A booking ahead is known by
-        TAT too, so that waiters who leave from the end of the queue all give their moment back.
+        In that time the bucket might have been full, and giving all back would mint (the rule is that of
+        golang.org/x/time/rate). A booking ahead is
+        known by TAT too, so that waiters who leave from the end of the queue all give their moment back.
         """
-        tat, last_ns = state
+        tat, last_ns, latest_ns = state
         due_ns = ceil_div(tat - self.burst * self.period_ns, self.limit)
         is_last = at_ns == last_ns or now_ns < at_ns == due_ns
-        if not is_last or tat <= now_ns * self.limit:
+        behind_ns = 0 if is_last else latest_ns - at_ns
+        back = cost * self.period_ns - behind_ns * self.limit
+        if behind_ns < 0 or back <= 0 or tat <= now_ns * self.limit:
             return state
-        return max(tat - cost * self.period_ns, min(at_ns, now_ns) * self.limit), last_ns
+        return max(tat - back, min(at_ns, now_ns) * self.limit), last_ns, latest_ns
 
     def peek(self, state: State, now_ns: int, cost: int = 1) -> Decision:
         """What a request would hear now."""
@@ -145,11 +151,11 @@ class GCRA:
         """Carry the debt over: in permits (`keep`) or as a share of the bucket (`scale`)."""
         now = now_ns * self.limit
         if not isinstance(old, GCRA) or mode == "reset":
-            return now + adopted_use(self, state, now_ns, old, mode) * self.period_ns, 0
+            return now + adopted_use(self, state, now_ns, old, mode) * self.period_ns, 0, 0
         debt = max(0, state[0] - now_ns * old.limit)
         if mode == "keep":
-            return now + ceil_div(debt * self.period_ns, old.period_ns), state[1]
-        return now + ceil_div(debt * self.burst * self.period_ns, old.burst * old.period_ns), state[1]
+            return now + ceil_div(debt * self.period_ns, old.period_ns), *state[1:]
+        return now + ceil_div(debt * self.burst * self.period_ns, old.burst * old.period_ns), *state[1:]
 
     def used(self, state: State, now_ns: int) -> int:
         """Permits missing from a full bucket."""

@@ -41,8 +41,9 @@ class LeakyBucket:
     request that costs more takes the place of the first part. The moments of those that wait are rounded
     up to the clock's nanosecond, so for them t counts to within 1 ns.
 
-    State: `(drained, booked_ns)`: the moment at which the bucket will have drained, in *ticks*
-    (nanoseconds times thousandths of a permit per second), and the moment of the last booking.
+    State: `(drained, booked_ns, latest_ns)`: the moment at which the bucket will have drained, in *ticks*
+    (nanoseconds times thousandths of a permit per second), the moment of the last booking, and the
+    latest that was booked.
 
     Args:
         rate: permits per second, 0.001 to 10^9; cut to thousandths, as nginx does (100 a minute: 1.666).
@@ -89,7 +90,7 @@ class LeakyBucket:
 
     def start(self, now_ns: int) -> State:
         """A drained bucket."""
-        return (now_ns * self.rate_milli, 0)
+        return (now_ns * self.rate_milli, 0, 0)
 
     def step(self, state: State, now_ns: int) -> State:  # noqa: ARG002 - time is in the number itself
         """The state itself: it needs no upkeep."""
@@ -113,7 +114,7 @@ class LeakyBucket:
             remaining, reset_ns = self._left(drained, now_ns, max_wait_ns)
             return refused(now_ns, retry_ns, self.quota, remaining, reset_ns), state
         remaining, reset_ns = self._left(new, now_ns, max_wait_ns)
-        return granted(at_ns, now_ns, self.quota, remaining, reset_ns), (new, at_ns)
+        return granted(at_ns, now_ns, self.quota, remaining, reset_ns), (new, at_ns, max(at_ns, state[2]))
 
     def _fits(self, cost: int, patience_ns: int | None) -> bool:
         """Whether a drained bucket admits the cost."""
@@ -136,20 +137,25 @@ class LeakyBucket:
         """Put `cost` permits in without asking; the debt ends at one bucket beyond the brim."""
         now = now_ns * self.rate_milli
         base = max(state[0], now)
-        return (max(base, min(base + cost * _PERMIT, now + 2 * self._depth)), now_ns)
+        drained = max(base, min(base + cost * _PERMIT, now + 2 * self._depth))
+        return (drained, now_ns, max(state[2], now_ns))
 
     def give_back(self, state: State, now_ns: int, cost: int, at_ns: int) -> State:
-        """Take `cost` permits out again if no booking was made after the one for `at_ns`.
+        """Take `cost` permits out again, but for those that drain between `at_ns` and the latest booking.
 
-        Those who stand behind cannot move up, so with a later booking the place stays taken (nginx leaves
-        it taken always). Once the last one has left, the one before it is the last.
+        Those who stand behind cannot move up, and the bucket might have been empty between the two (nginx
+        leaves the place taken always). Once the last one has left, the one before it is the last.
         """
-        drained, booked_ns = state
+        drained, booked_ns, latest_ns = state
+        back = cost * _PERMIT
         if at_ns != booked_ns:
+            back = min(back, self._at_once) - (latest_ns - at_ns) * self.rate_milli
+        if at_ns > latest_ns or back <= 0:
             return state
-        drained -= cost * _PERMIT
+        drained -= back
         turn_ns = ceil_div(drained - self._at_once, self.rate_milli)
-        return (drained, turn_ns if turn_ns > now_ns else booked_ns)
+        is_waited_for = at_ns == booked_ns and turn_ns > now_ns
+        return (drained, turn_ns if is_waited_for else booked_ns, latest_ns)
 
     def peek(self, state: State, now_ns: int, cost: int = 1) -> Decision:
         """What a request that does not wait would hear now."""
@@ -167,11 +173,11 @@ class LeakyBucket:
         """Carry the content over: in permits (`keep`) or as a share of the bucket (`scale`)."""
         now = now_ns * self.rate_milli
         if not isinstance(old, LeakyBucket) or mode == "reset":
-            return (now + adopted_use(self, state, now_ns, old, mode) * _PERMIT, 0)
+            return (now + adopted_use(self, state, now_ns, old, mode) * _PERMIT, 0, 0)
         content = max(0, state[0] - now_ns * old.rate_milli)
         if mode == "keep":
-            return (now + content, state[1])
-        return (now + ceil_div(content * self.quota, old.quota), 0)
+            return (now + content, *state[1:])
+        return (now + ceil_div(content * self.quota, old.quota), 0, 0)
 
     def used(self, state: State, now_ns: int) -> int:
         """Permits in the bucket; nginx's excess is one less."""

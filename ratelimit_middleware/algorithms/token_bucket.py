@@ -41,11 +41,11 @@ class TokenBucket(TokenBalance):
 
     Any cost is admitted to those who wait long enough. One above the capacity never goes at once.
 
-    State: `(level, edge_ns, booked_ns)`: the balance (below 0 while takers wait) that holds since the
-    refill at `edge_ns`, and the moment of the last booking. Together with the refill they draw a straight
-    line, which also tells the balance *before* the edge. With `interval` refill the level counts tokens
-    and edges are counted from the key's first request; with `greedy` it counts fractions of
-    1 / `fill_interval_ns` token, and every nanosecond is an edge, so that nothing is ever rounded.
+    State: `(level, edge_ns, booked_ns, latest_ns)`: the balance (below 0 while takers wait) that holds
+    since the refill at `edge_ns`, the moment of the last booking, and the latest that was booked. Balance
+    and refill draw a straight line, which also tells the balance *before* the edge. With `interval` refill
+    the level counts tokens and edges are counted from the key's first request; with `greedy` it counts
+    fractions of 1 / `fill_interval_ns` token, and every nanosecond is an edge: nothing is ever rounded.
 
     Args:
         capacity: tokens in a full bucket, 1 to 2^63 - 1.
@@ -101,7 +101,7 @@ class TokenBucket(TokenBalance):
 
     def start(self, now_ns: int) -> State:
         """A full bucket."""
-        return (self.full, now_ns, 0)
+        return (self.full, now_ns, 0, 0)
 
     def take(
         self, state: State, now_ns: int, cost: int = 1, max_wait_ns: int | None = 0, from_ns: int = 0
@@ -119,7 +119,7 @@ class TokenBucket(TokenBalance):
             retry_ns = None if never else wait_ns - max_wait_ns
             return refused(now_ns, retry_ns, self.capacity, remaining, reset_ns), state
         at_ns = now_ns + wait_ns
-        state = (ahead[0] - asked, ahead[1], at_ns)
+        state = (ahead[0] - asked, ahead[1], at_ns, max(at_ns, state[3]))
         remaining, reset_ns = self._left(state, now_ns)
         return granted(at_ns, now_ns, self.capacity, remaining, reset_ns), state
 
@@ -132,23 +132,30 @@ class TokenBucket(TokenBalance):
     def charge(self, state: State, now_ns: int, cost: int) -> State:
         """Take `cost` tokens without asking; the debt ends at one bucket below empty."""
         state = self.step(state, now_ns)
-        level, edge_ns, _ = state
+        level, edge_ns, _, latest_ns = state
         lowest = -self.full - (self.level(state, now_ns) - level)
-        return (min(level, max(level - cost * self.unit, lowest)), edge_ns, now_ns)
+        level = min(level, max(level - cost * self.unit, lowest))
+        return (level, edge_ns, now_ns, max(latest_ns, now_ns))
 
     def give_back(self, state: State, now_ns: int, cost: int, at_ns: int) -> State:
-        """Put `cost` tokens back if no booking was made after the one for `at_ns`.
+        """Put `cost` tokens back, but for those that flow in between `at_ns` and the latest booking.
 
-        With a later booking behind it the tokens are lost: those who wait behind cannot move up, and the
-        bucket may have been full between the two, so that giving all back would mint. Once the last
-        waiter has left, the one before it is the last: its moment is the one at which the balance is 0.
+        Those who wait behind cannot move up, and the bucket might have been full between the two, so that
+        giving all back would mint. Once the last waiter has left, the one before it is the last: its
+        moment is the one at which the balance is 0.
         """
-        if at_ns != state[2]:
+        level, edge_ns, booked_ns, latest_ns = self.step(state, now_ns)
+        back = cost * self.unit
+        if at_ns != booked_ns:
+            edges = (latest_ns - edge_ns) // self.grain_ns - (at_ns - edge_ns) // self.grain_ns
+            back = min(back, self.full) - edges * self.quantum
+        if at_ns > latest_ns or back <= 0:
             return state
-        level, edge_ns, _ = self.step(state, now_ns)
-        level = min(level + cost * self.unit, self.full)
-        last_ns = self._reaches_ns((level, edge_ns), 0)
-        return (level, edge_ns, last_ns if last_ns > now_ns else at_ns)
+        level = min(level + back, self.full)
+        if at_ns == booked_ns:
+            last_ns = self._reaches_ns((level, edge_ns), 0)
+            booked_ns = last_ns if last_ns > now_ns else booked_ns
+        return (level, edge_ns, booked_ns, latest_ns)
 
     def peek(self, state: State, now_ns: int, cost: int = 1) -> Decision:
         """What a request would hear now."""
@@ -163,11 +170,13 @@ class TokenBucket(TokenBalance):
     def adopt(self, state: State, now_ns: int, old: Algorithm, mode: AdoptMode) -> State:
         """Carry over what is missing, in tokens (`keep`) or as a share; and the part of an interval gone."""
         if not isinstance(old, TokenBucket) or mode == "reset":
-            return (self.full - adopted_use(self, state, now_ns, old, mode) * self.unit, now_ns, 0)
+            return (self.full - adopted_use(self, state, now_ns, old, mode) * self.unit, now_ns, 0, 0)
         state = old.step(state, now_ns)
         missing = old.full - old.level(state, now_ns)
         gone_ns = min((now_ns - state[1]) % old.grain_ns, self.grain_ns - 1)
         edge_ns = now_ns - gone_ns
         if mode == "keep":
-            return (self.full - ceil_div(missing * self.unit, old.unit), edge_ns, state[2])
-        return (self.full - ceil_div(missing * self.full, old.full), edge_ns, 0)
+            # Where edges move, nobody can tell any more which tokens flowed in behind a booking.
+            latest_ns = state[3] if (edge_ns - state[1]) % old.grain_ns == 0 else 0
+            return (self.full - ceil_div(missing * self.unit, old.unit), edge_ns, state[2], latest_ns)
+        return (self.full - ceil_div(missing * self.full, old.full), edge_ns, 0, 0)

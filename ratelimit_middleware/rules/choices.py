@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from ratelimit_middleware.asking import note, said
 from ratelimit_middleware.identity import KeyPart, part_value
 from ratelimit_middleware.request import Asked, RequestView
 from ratelimit_middleware.response import Response
+from ratelimit_middleware.rules.charges import MOST, counted
 from ratelimit_middleware.rules.model import Limit
 
-__all__ = ["AskedCost", "AskedLimit", "MethodCost", "Overrides", "Released", "has_glob"]
+__all__ = ["AskedCost", "AskedLimit", "HeaderCost", "MethodCost", "Overrides", "Released", "has_glob"]
 
 _GLOB = frozenset("*?[")
 _MOST_TEXTS = 1024
@@ -47,20 +49,66 @@ class MethodCost:
 
 @dataclass(frozen=True, slots=True)
 class AskedCost:
-    """A cost that a function of the app tells."""
+    """A cost that a function of the app tells.
+
+    Attributes:
+        asked: the function.
+        least: the rule's own cost: no request costs less, and it takes the place of an answer that fails.
+        ceiling: no request costs more; None = no bound of the rule.
+    """
 
     asked: Asked
+    least: int = 1
+    ceiling: int | None = None
 
     def __call__(self, view: RequestView) -> int:
-        """The cost of a request.
+        """The cost of a request."""
+        try:
+            cost = self._sound(said(self.asked, view))
+        except Exception as error:  # noqa: BLE001 - the app's code; the rule counts all the same
+            note(view, self.asked.name, error)
+            return self.least
+        return _within(cost, self.least, self.ceiling)
 
-        Raises:
-            TypeError: the function gave no whole number above 0.
-        """
-        cost = self.asked(view)
-        if isinstance(cost, bool) or not isinstance(cost, int) or cost < 1:
-            raise TypeError(f"{self.asked.name} gave {cost!r} for a cost: expected a whole number above 0")
+    def _sound(self, cost: object) -> int:
+        if isinstance(cost, bool) or not isinstance(cost, int) or not 1 <= cost <= MOST:
+            name = self.asked.name
+            raise TypeError(f"{name} gave {cost!r} for a cost: expected a whole number from 1 to {MOST}")
         return cost
+
+    @property
+    def most(self) -> int:
+        """The largest cost that is sure to come."""
+        return self.ceiling or self.least
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderCost:
+    """A cost that the client says in a header, never below the rule's own.
+
+    Attributes:
+        header: its lower-case name.
+        least: the rule's own cost, also for requests without a whole number there.
+        ceiling: no request costs more; None = no bound of the rule.
+    """
+
+    header: str
+    least: int = 1
+    ceiling: int | None = None
+
+    def __call__(self, view: RequestView) -> int:
+        """The cost of a request."""
+        return _within(counted(view.header(self.header) or "") or 0, self.least, self.ceiling)
+
+    @property
+    def most(self) -> int:
+        """The largest cost that is sure to come."""
+        return self.ceiling or self.least
+
+
+def _within(cost: int, least: int, ceiling: int | None) -> int:
+    cost = max(cost, least)
+    return cost if ceiling is None else min(cost, ceiling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +126,12 @@ class Overrides:
     globs: tuple[tuple[str, Limit | None], ...] = ()
 
     def __call__(self, limit: Limit, view: RequestView, route: str) -> Limit | None:
-        """The limit for a request; None = unlimited."""
-        value = part_value(self.part, view, route)
+        """The limit for a request; None = unlimited. If a function of the app fails it has no override."""
+        try:
+            value = part_value(self.part, view, route)
+        except Exception as error:  # noqa: BLE001 - the app's code; the rule counts all the same
+            note(view, self.part.name or self.part.kind, error)
+            return limit
         if value is None:
             return limit
         if value in self.exact:
@@ -103,11 +155,23 @@ class AskedLimit:
     def __call__(self, limit: Limit, view: RequestView, route: str) -> Limit | None:  # noqa: ARG002 - as Overrides
         """The limit for a request; None = unlimited.
 
+        If the function fails it is the strictest limit that it has told so far.
+
         Raises:
-            TypeError: the function gave no text.
-            ValueError: the text is no limit.
+            TypeError: the function gave no text, and none before.
+            ValueError: the text is no limit, and there was none before.
+            Exception: whatever the function raises, if it has told nothing before.
         """
-        text = self.asked(view)
+        try:
+            return self._limit_of(said(self.asked, view))
+        except Exception as error:
+            told = [known for known in list(self._known.values()) if known]
+            if not told:
+                raise
+            note(view, self.asked.name, error)
+            return min(told, key=_permits_a_time)
+
+    def _limit_of(self, text: object) -> Limit | None:
         if not isinstance(text, str):
             raise TypeError(f"{self.asked.name} gave {text!r} for a limit: expected a text")
         if text not in self._known:
@@ -118,12 +182,18 @@ class AskedLimit:
         return self._known[text]
 
 
+def _permits_a_time(limit: Limit) -> tuple[float, int]:
+    """By this limits are stricter or less so: by their rate, then by what goes at once."""
+    return limit.policy.quota / limit.policy.window_ns, limit.policy.quota
+
+
 @dataclass(frozen=True, slots=True)
 class Released:
     """A request costs nothing once it has ended: it has left its slot."""
 
+    name: str = "concurrency"
     at_start: bool = False
 
-    def __call__(self, taken: int, response: Response) -> int:  # noqa: ARG002 - one shape for all
+    def __call__(self, taken: int, view: RequestView, response: Response) -> int:  # noqa: ARG002 - as Settle
         """Nothing."""
         return 0

@@ -56,6 +56,8 @@ def compile_files(parts: Sequence[Part]) -> RuleSet | None:
     if not default:
         compiler.check_hosts()
     compiler.check_ignored()
+    if not spec.default and spec.unmatched_routes == "skip":
+        main.refuse(("unmatched_routes",), "there is no `default` whose permits could come back: add one")
     if any(part.findings for part in parts):
         return None
     return RuleSet(
@@ -135,6 +137,7 @@ class _Compiler:
             self._file.timezone,
             self._any_case(spec),
             self._file.client,
+            path[0] == "default" and self._file.unmatched_routes == "skip",
         )
         limits = compiler.limits(
             f"bucket:{spec.bucket}" if spec.bucket else name,

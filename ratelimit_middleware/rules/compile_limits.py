@@ -14,15 +14,17 @@ from ratelimit_middleware.decision import Policy
 from ratelimit_middleware.errors import InvalidLimitError
 from ratelimit_middleware.identity import KeyPart, Missing
 from ratelimit_middleware.rules.algorithms import Numbers, algorithm_of
-from ratelimit_middleware.rules.choices import AskedLimit, MethodCost, Overrides, Released, has_glob
+from ratelimit_middleware.rules.charges import Reserve, UnmatchedFree
+from ratelimit_middleware.rules.check_cost import cost_problems
+from ratelimit_middleware.rules.choices import AskedLimit, Overrides, Released, has_glob
 from ratelimit_middleware.rules.client_spec import ClientSpec
 from ratelimit_middleware.rules.client_written import holds, is_written_by_client
 from ratelimit_middleware.rules.document import Path
 from ratelimit_middleware.rules.grammar import AskedText, LimitText, parse_limit
 from ratelimit_middleware.rules.key_grammar import key_text
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec
-from ratelimit_middleware.rules.model import Limit
-from ratelimit_middleware.rules.queue_spec import InProgress
+from ratelimit_middleware.rules.model import Limit, Settle
+from ratelimit_middleware.rules.queue_spec import InProgress, QueueSpec
 from ratelimit_middleware.rules.schema import PlacedLimit, RuleSpec
 from ratelimit_middleware.rules.words import GrammarError, shown
 
@@ -42,6 +44,7 @@ class LimitCompiler:
         timezone: of the file.
         any_case: paths that differ in case only are one.
         client: what the file says of clients.
+        unmatched_free: requests without a route of the app get their permits back.
     """
 
     path: Path
@@ -50,6 +53,7 @@ class LimitCompiler:
     timezone: str | None = None
     any_case: bool = False
     client: ClientSpec = field(default_factory=ClientSpec)
+    unmatched_free: bool = False
 
     def limits(self, id_base: str, policy_name: Callable[[int], str]) -> tuple[Limit, ...]:
         """All limits whose numbers make sense."""
@@ -74,7 +78,7 @@ class LimitCompiler:
             return None
         spec = self.spec
         if not isinstance(text, AskedText):
-            self._check_cost(algorithm, _rate(text))
+            self._check_cost(text, algorithm)
         limit = Limit(
             Policy(policy_name(number), algorithm.quota, algorithm.window_ns, _rate(text)),
             algorithm,
@@ -84,12 +88,21 @@ class LimitCompiler:
             missing=self._missing,
             max_wait_ns=self._max_wait_ns(text, algorithm, ("limit", index)),
             on_error=spec.on_error,
+            settle=self._settle(),
         )
         if isinstance(text, AskedText):
             limit = replace(limit, choose=AskedLimit(text.asked, self._reader(limit)))
         if isinstance(spec.cost, int):
             return replace(limit, cost=spec.cost)
+        if isinstance(spec.cost, Reserve):
+            return replace(limit, cost=spec.cost.permits)
         return replace(limit, cost_of=spec.cost)
+
+    def _settle(self) -> Settle | None:
+        """What a request costs in the end."""
+        cost = self.spec.cost
+        settle = cost.settle if isinstance(cost, Reserve) else self.spec.charge
+        return UnmatchedFree(settle) if self.unmatched_free else settle
 
     def _slots(self, most: InProgress, number: int, id_base: str, name: str) -> Limit:
         """The limit on requests in progress; each counts as one, whatever it costs."""
@@ -107,7 +120,7 @@ class LimitCompiler:
 
     def _max_wait_ns(self, text: Any, algorithm: Algorithm, place: Path) -> int:
         """How long a request may be delayed, so that no more wait than there are places."""
-        waiting = text.waiting if isinstance(text, LongLimitSpec) else self.spec.waiting
+        waiting = self._waiting(text)
         if not waiting:
             return 0
         if waiting.max_waiting is None:
@@ -121,6 +134,9 @@ class LimitCompiler:
             " `max_wait` alone bounds the queue",
         )
         return waiting.max_wait
+
+    def _waiting(self, text: Any) -> QueueSpec | None:
+        return text.waiting if isinstance(text, LongLimitSpec) else self.spec.waiting
 
     def _key(self, text: Any) -> tuple[KeyPart, ...]:
         return tuple(self._part(part) for part in text.key or self.spec.key)
@@ -147,19 +163,10 @@ class LimitCompiler:
             return None
         return algorithm
 
-    def _check_cost(self, algorithm: Algorithm, rate: str) -> None:
-        """Refuse a cost that is never admitted (an override may well shut some clients out)."""
-        cost = self.spec.cost
-        most = cost if isinstance(cost, int) else cost.most if isinstance(cost, MethodCost) else 1
-        fresh = algorithm.peek(algorithm.start(0), 0, most)
-        never = not fresh.allowed and fresh.retry_after_ns is None
-        if never or most > algorithm.smallest_full_take:
-            self.refuse(
-                ("cost",),
-                f"the cost {shown(most)} is more than {shown(rate)} ever admits at once, which is"
-                f" {min(algorithm.quota, algorithm.smallest_full_take)}: lower the cost or raise the"
-                + (" burst" if isinstance(algorithm, GCRA) else " limit"),
-            )
+    def _check_cost(self, text: Any, algorithm: Algorithm) -> None:
+        waits = bool(self._waiting(text))
+        for place, message in cost_problems(self.spec.cost, algorithm, _rate(text), waits=waits):
+            self.refuse(place, message)
 
     def _numbers(self, text: LimitText | LongLimitSpec) -> Numbers:
         spec = self.spec

@@ -1,4 +1,4 @@
-"""The values of the keys that say whom a rule counts and what a request costs.
+"""The values of the keys that say whom a rule counts.
 
 Raises:
     GrammarError: from every function here, when a value is not what its key takes.
@@ -9,15 +9,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ratelimit_middleware.identity import REGISTERED_METHODS
-from ratelimit_middleware.rules.callables import asked
-from ratelimit_middleware.rules.choices import AskedCost, MethodCost
-from ratelimit_middleware.rules.limit_fields import read_count
 from ratelimit_middleware.rules.route import parse_route, read_method
-from ratelimit_middleware.rules.words import GrammarError, choose, not_yet, shown, unknown
+from ratelimit_middleware.rules.words import GrammarError, choose, shown
 
 __all__ = [
-    "read_cost",
     "read_include",
     "read_missing",
     "read_override",
@@ -28,29 +23,6 @@ __all__ = [
 ]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_COST = "a cost is a number, `{method: {POST: 5}}` or `python:MODULE:FUNCTION`"
-_COST_NOT_YET = ("reserve", "actual")
-
-
-def read_cost(value: Any) -> int | MethodCost | AskedCost:
-    """What a request costs."""
-    if isinstance(value, str) and value.startswith("python:"):
-        return AskedCost(asked(value))
-    if isinstance(value, str) and value.startswith("header:"):
-        raise GrammarError(not_yet(f"the cost {shown(value)}", _COST))
-    if not isinstance(value, dict):
-        return read_count("the cost")(value)
-    for key in value:
-        if key in _COST_NOT_YET:
-            raise GrammarError(not_yet(f"the key `{key}`", _COST), key)
-        if key in REGISTERED_METHODS:
-            raise GrammarError(f"methods stand under `method`: write `{{method: {{{key}: …}}}}`", key)
-        if key != "method":
-            raise GrammarError(unknown("key", key, ("method",), _COST_NOT_YET), key)
-    costs = value.get("method")
-    if not isinstance(costs, dict) or not costs:
-        raise GrammarError(f"the cost by method is a map such as `{{POST: 5}}`: {_COST}")
-    return MethodCost({read_method(method): read_count("the cost")(cost) for method, cost in costs.items()})
 
 
 def read_missing(value: Any) -> str:
@@ -73,7 +45,7 @@ def read_preflight(value: Any) -> str:
 
 def read_unmatched_routes(value: Any) -> str:
     """Whether a request that the app answers with 404 counts."""
-    return choose("value of `unmatched_routes`", value, ("limit",), ("skip",))
+    return choose("value of `unmatched_routes`", value, ("limit", "skip"))
 
 
 def read_rule_method(value: Any) -> str:

@@ -18,7 +18,8 @@ from pydantic import (
 )
 
 from ratelimit_middleware.rules.behaviors import QUEUES, check_idle, check_single, check_together
-from ratelimit_middleware.rules.choices import AskedCost, MethodCost
+from ratelimit_middleware.rules.charge_spec import CHARGE, COST, Cost, check_charge, read_charge, read_cost
+from ratelimit_middleware.rules.charges import Charged
 from ratelimit_middleware.rules.client_spec import ClientSpec, Ipv6Prefix, MissingWord
 from ratelimit_middleware.rules.document import BROKEN
 from ratelimit_middleware.rules.fields import (
@@ -47,7 +48,6 @@ from ratelimit_middleware.rules.lint_spec import LintSpec, Since
 from ratelimit_middleware.rules.model import HeadersOn, HeaderStyle, KeyPart, Responder
 from ratelimit_middleware.rules.queue_spec import Concurrent, Queue, QueueSpec
 from ratelimit_middleware.rules.rule_fields import (
-    read_cost,
     read_include,
     read_override,
     read_place,
@@ -58,7 +58,6 @@ from ratelimit_middleware.rules.rule_fields import (
 from ratelimit_middleware.rules.spec import Spec
 from ratelimit_middleware.rules.store_spec import StoreSpec, read_on_error
 from ratelimit_middleware.rules.values import (
-    COST,
     DETAIL,
     FLAG,
     HEADERS,
@@ -140,7 +139,8 @@ class RuleSpec(Spec):
     timezone: Timezone | None = None
     missing: MissingWord | None = None
     ipv6_prefix: Ipv6Prefix | None = None
-    cost: Annotated[int | MethodCost | AskedCost, plain(read_cost, COST)] = 1
+    cost: Annotated[Cost, plain(read_cost, COST)] = 1
+    charge: Annotated[Charged | None, plain(read_charge, CHARGE)] = None
     overrides: dict[_Override, LimitSpec] = Field(default_factory=dict)
     routes: Annotated[list[_Route], Field(min_length=1), as_list] = Field(default_factory=list)
     methods: Annotated[
@@ -162,6 +162,7 @@ class RuleSpec(Spec):
             raise GrammarError("a rule needs a limit: add `limit: 100/minute`")
         check_idle(self)
         check_together(self)
+        check_charge(self)
         if self.status and self.response and "status" in self.response.model_fields_set:
             raise GrammarError("`status` stands here and in `response`: leave one out", "status")
         if self.since and self.mode != "shadow":
@@ -275,6 +276,9 @@ class FileSpec(Spec):
     case_sensitive: _CaseSensitive = True
     preflight: _Preflight = "skip"
     unmatched_routes: Annotated[
-        Literal["limit"],
-        plain(read_unmatched_routes, choice(("limit",), "Whether requests that end in 404 count.")),
+        Literal["limit", "skip"],
+        plain(
+            read_unmatched_routes,
+            choice(("limit", "skip"), "Whether requests without a route of your app count under `default`."),
+        ),
     ] = "limit"

@@ -14,11 +14,11 @@ from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 
 __all__ = [
     "CONCURRENCY",
-    "COST",
     "DETAIL",
     "DURATION",
     "ENV",
     "FLAG",
+    "FUNCTION",
     "HEADER",
     "HEADERS",
     "HOPS",
@@ -86,12 +86,12 @@ _UNIT = _any_case(
     *("s", "secs?", "seconds?", "m", "mins?", "minutes?", "h", "hours?", "d", "days?", "w", "weeks?"),
     *("months?", "years?"),
 )
-_FUNCTION = r"python:[\w.]+:[\w.]+"
+FUNCTION = r"python:[\w.]+:[\w.]+"
 _PART = "|".join(
     [
         _any_case("ip", "user", "global", "route", "path", "method", "host"),
         rf"{_any_case('header', 'cookie', 'query')}:[^\s+]+",
-        _FUNCTION,
+        FUNCTION,
     ]
 )
 _KEY = rf"(?:{_PART})(?:\s*\+\s*(?:{_PART}))*"
@@ -100,7 +100,7 @@ _BURST = rf"(?:\s+{_any_case('burst')}\s+{_NUMBER})?"
 _LIMIT = "|".join(
     [
         _any_case("unlimited"),
-        rf"{_FUNCTION}(?:\s+{_PER}\s+{_KEY})?",
+        rf"{FUNCTION}(?:\s+{_PER}\s+{_KEY})?",
         rf"{_NUMBER}\s*(?:/|\s{_PER}\s)\s*(?:{_NUMBER})?\s*{_UNIT}{_BURST}(?:\s+{_PER}\s+{_KEY})?",
     ]
 )
@@ -137,7 +137,7 @@ PLACE = text(
 METHOD = text("[A-Z-]+", "A method, or `WS` for handshakes.", "GET", "WS")
 HOST = text(r"[^\s/:]+|\[.*\]", "A host.", "api.example.com", "*.example.com")
 RESPONDER = text(
-    _FUNCTION, "A function (view, verdict) -> (status, headers, body).", "python:shop.limits:refuse"
+    FUNCTION, "A function (view, verdict) -> (status, headers, body).", "python:shop.limits:refuse"
 )
 DETAIL: Json = {"type": "string", "minLength": 1, "description": "What the body of a refusal says."}
 STORE = text(
@@ -169,21 +169,6 @@ MODE: Json = {
 POSITIVE: Json = _or_env({"type": "integer", "minimum": 1, "maximum": 10**9})
 POSITIVE["anyOf"].insert(1, {"type": "string", "pattern": f"^{_NUMBER}$"})
 CONCURRENCY: Json = {**_or_env({"anyOf": [POSITIVE, _AT_ONCE]}), "description": "Requests in progress."}
-COST: Json = {
-    "anyOf": [
-        POSITIVE,
-        {"type": "string", "pattern": f"^{_FUNCTION}$"},
-        {
-            "type": "object",
-            "properties": {
-                "method": {"type": "object", "additionalProperties": POSITIVE, "minProperties": 1}
-            },
-            "required": ["method"],
-            "additionalProperties": False,
-        },
-    ],
-    "description": "Permits that a request takes.",
-}
 FLAG: Json = _or_env({"type": "boolean"})
 STATUS: Json = {**_or_env({"type": "integer", "minimum": 400, "maximum": 599}), "description": "Usually 429."}
 TIMEZONE: Json = {"type": "string", "description": "A time zone.", "examples": ["Europe/Berlin", "UTC"]}
@@ -197,7 +182,7 @@ IPV6_PREFIX: Json = {
     "description": "Bits of an IPv6 address that tell clients apart.",
 }
 NETWORK = text(r"unix|[0-9A-Fa-f.:]+(?:/[0-9.]+)?", "Proxies that are believed.", "10.0.0.0/8", "unix")
-USER = text(rf"scope|environ|header:\S+|{_FUNCTION}", "Where the name of the user comes from.", "scope")
+USER = text(rf"scope|environ|header:\S+|{FUNCTION}", "Where the name of the user comes from.", "scope")
 
 
 def plain(read: Callable[[Any], Any], schema: Json) -> Any:

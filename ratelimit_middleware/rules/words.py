@@ -27,7 +27,7 @@ __all__ = [
 FILE_KEYS_NOT_YET = frozenset({"deny", "exempt", "reload", "tiers"})
 STORE_KEYS_NOT_YET = frozenset({"deny_cache"})
 RULE_KEYS_NOT_YET = frozenset({
-    "adaptive", "chain", "charge", "enforce", "exempt", "messages",
+    "adaptive", "chain", "enforce", "exempt", "messages",
     "metrics", "on_excess", "penalty", "relate", "tiers",
 })
 LIMIT_KEYS_NOT_YET = frozenset({"delay"})

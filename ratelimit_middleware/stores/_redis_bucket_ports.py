@@ -29,14 +29,14 @@ class GCRAPort(Port):
         return (parts, *size, *divmod(burst * period_ns, parts), cost <= burst)
 
     def encode(self, algorithm: GCRA, state: State) -> bytes:
-        """TAT and the last booking."""
+        """TAT, the last and the latest booking."""
         tat_us, part = divmod(state[0], US_NS * algorithm.limit)
-        return doubles((min(tat_us, LAST_US), part, whole_us(state[1])))
+        return doubles((min(tat_us, LAST_US), part, whole_us(state[1]), whole_us(state[2])))
 
     def decode(self, algorithm: GCRA, packed: bytes) -> State:
         """As `encode`."""
-        us, part, last_us = map(int, read_doubles(packed))
-        return (us * US_NS * algorithm.limit + part, last_us * US_NS)
+        us, part, last_us, latest_us = map(int, read_doubles(packed))
+        return (us * US_NS * algorithm.limit + part, last_us * US_NS, latest_us * US_NS)
 
 
 class LeakyBucketPort(Port):
@@ -52,14 +52,14 @@ class LeakyBucketPort(Port):
         return (parts, *(number for n in amounts for number in divmod(n * _PERMIT_US, parts)))
 
     def encode(self, algorithm: LeakyBucket, state: State) -> bytes:
-        """The drained moment and the last booking."""
+        """The drained moment, the last and the latest booking."""
         us, part = divmod(whole_us(state[0]), algorithm.rate_milli)
-        return doubles((min(us, LAST_US), part, whole_us(state[1])))
+        return doubles((min(us, LAST_US), part, whole_us(state[1]), whole_us(state[2])))
 
     def decode(self, algorithm: LeakyBucket, packed: bytes) -> State:
         """As `encode`."""
-        us, part, booked_us = map(int, read_doubles(packed))
-        return ((us * algorithm.rate_milli + part) * US_NS, booked_us * US_NS)
+        us, part, booked_us, latest_us = map(int, read_doubles(packed))
+        return ((us * algorithm.rate_milli + part) * US_NS, booked_us * US_NS, latest_us * US_NS)
 
 
 class TokenBucketPort(Port):
@@ -74,17 +74,17 @@ class TokenBucketPort(Port):
         return (algorithm.capacity, algorithm.quantum, interval, US_NS // part_ns, window, cost)
 
     def encode(self, algorithm: TokenBucket, state: State) -> bytes:
-        """Level, edge and the last booking."""
-        level, edge_ns, booked_ns = state
+        """Level, edge, the last and the latest booking."""
+        level, edge_ns, booked_ns, latest_ns = state
         edge_us, rest_ns = divmod(edge_ns, US_NS)
         if rest_ns and _part_ns(algorithm) == US_NS:
             edge_us, rest_ns = edge_us + 1, 0
-        return doubles((max(level, -LAST_US), edge_us, rest_ns, whole_us(booked_ns)))
+        return doubles((max(level, -LAST_US), edge_us, rest_ns, whole_us(booked_ns), whole_us(latest_ns)))
 
     def decode(self, algorithm: TokenBucket, packed: bytes) -> State:  # noqa: ARG002
         """As `encode`."""
-        level, edge_us, rest_ns, booked_us = map(int, read_doubles(packed))
-        return (level, edge_us * US_NS + rest_ns, booked_us * US_NS)
+        level, edge_us, rest_ns, booked_us, latest_us = map(int, read_doubles(packed))
+        return (level, edge_us * US_NS + rest_ns, booked_us * US_NS, latest_us * US_NS)
 
 
 def _part_ns(algorithm: TokenBucket) -> int:
@@ -103,14 +103,16 @@ class GreedyTokenBucketPort(Port):
         return (parts, *size, *divmod(algorithm.full, parts))
 
     def encode(self, algorithm: TokenBucket, state: State) -> bytes:
-        """The moment it is full, the edge and the last booking."""
-        level, edge_ns, booked_ns = state
+        """The moment it is full, the edge, the last and the latest booking."""
+        level, edge_ns, booked_ns, latest_ns = state
         full = edge_ns * algorithm.quantum + algorithm.full - level
         full_us, part = divmod(full, US_NS * algorithm.quantum)
-        return doubles((min(full_us, LAST_US), part, whole_us(edge_ns), whole_us(booked_ns)))
+        return doubles(
+            (min(full_us, LAST_US), part, whole_us(edge_ns), whole_us(booked_ns), whole_us(latest_ns))
+        )
 
     def decode(self, algorithm: TokenBucket, packed: bytes) -> State:
         """As `encode`."""
-        full_us, part, edge_us, booked_us = map(int, read_doubles(packed))
+        full_us, part, edge_us, booked_us, latest_us = map(int, read_doubles(packed))
         missing = (full_us - edge_us) * US_NS * algorithm.quantum + part
-        return (algorithm.full - missing, edge_us * US_NS, booked_us * US_NS)
+        return (algorithm.full - missing, edge_us * US_NS, booked_us * US_NS, latest_us * US_NS)

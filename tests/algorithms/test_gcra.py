@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from ratelimit_middleware.algorithms.gcra import GCRA
+from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.errors import InvalidLimitError
 
 pytestmark = pytest.mark.arithmetic
@@ -82,11 +83,22 @@ def test_waiters_leaving_from_the_end_all_give_their_moment_back(limit: int, bur
     assert bucket.used(state, 0) == bucket.used(before, 0)
 
 
-def test_a_booking_with_another_behind_it_is_not_given_back() -> None:
+@pytest.mark.parametrize(("behind_ms", "back"), [(0, 1), (500, 0.5), (999, 0.001), (1000, 0), (1001, 0)])
+def test_of_a_booking_with_another_behind_it_what_flowed_in_between_is_lost(
+    behind_ms: int, back: float
+) -> None:
     bucket = GCRA(1, 1, 5)
     first, state = bucket.take(bucket.start(0), 0)
-    _, state = bucket.take(state, 500 * MS, 4)
-    assert bucket.give_back(state, 1000 * MS, 1, first.at_ns) == state
+    _, state = bucket.take(state, behind_ms * MS, 4)
+    settled = bucket.give_back(state, 1001 * MS, 1, first.at_ns)
+    assert state[0] - settled[0] == back * 1000 * MS
+
+
+def test_a_booking_of_numbers_that_nobody_remembers_is_not_given_back() -> None:
+    old, new = SlidingWindow(5, 1), GCRA(1, 1, 5)
+    booking, state = new.take(new.start(0), 7)
+    state = new.adopt(old.adopt(state, 7, new, "keep"), 7, old, "keep")
+    assert new.give_back(state, 8, 1, booking.at_ns) == state
 
 
 def test_seconds_and_timedelta_make_equal_buckets() -> None:

@@ -289,10 +289,12 @@ def test_another_limits_start_time_is_no_patience_of_ones_own() -> None:
 
 
 def test_a_charge_stands_behind_every_booking() -> None:
+    """What drained in between may have left the bucket empty."""
     bucket = LeakyBucket(10, 3, "nodelay")
     booking, state = bucket.take(bucket.start(0), 0)
-    charged = bucket.charge(state, 50 * MS, 1)
-    assert bucket.give_back(charged, 50 * MS, 1, booking.at_ns) == charged
+    half, whole = (bucket.charge(state, at_ms * MS, 1) for at_ms in (50, 100))
+    assert bucket.give_back(half, 100 * MS, 1, booking.at_ns)[0] == half[0] - 50 * MS * 10_000
+    assert bucket.give_back(whole, 100 * MS, 1, booking.at_ns) == whole
 
 
 def test_use_is_carried_over_from_another_kind_of_limit() -> None:

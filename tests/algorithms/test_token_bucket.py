@@ -337,10 +337,20 @@ def test_giving_back_more_than_the_bucket_holds_fills_it_and_no_more() -> None:
 
 
 def test_a_charge_stands_behind_every_booking() -> None:
+    """A token that came in between may have found the bucket full."""
     bucket = TokenBucket(2, 1)
     booking, state = bucket.take(bucket.start(0), 0)
-    charged = bucket.charge(state, 500 * MS, 1)
-    assert bucket.give_back(charged, 500 * MS, 1, booking.at_ns) == charged
+    before, after = (bucket.charge(state, at_ms * MS, 1) for at_ms in (999, 1000))
+    assert bucket.give_back(before, SECOND, 1, booking.at_ns) == (2, SECOND, 999 * MS, 999 * MS)
+    assert bucket.give_back(after, SECOND, 1, booking.at_ns) == after
+
+
+def test_where_the_intervals_have_moved_an_earlier_booking_is_not_given_back() -> None:
+    """Nobody can tell any more how many tokens came in behind it."""
+    old, new = TokenBucket(5, 2), TokenBucket(5, 1)
+    booking, state = old.take(old.start(SECOND), SECOND)
+    state = old.adopt(new.adopt(state, 2500 * MS, old, "keep"), 2500 * MS, new, "keep")
+    assert old.give_back(state, 2500 * MS, 1, booking.at_ns) == state
 
 
 def test_a_booking_made_before_its_use_was_scaled_is_not_given_back() -> None:

@@ -22,10 +22,11 @@ pytestmark = pytest.mark.arithmetic
 DOCS = Path(__file__).parent.parent.parent / "docs"
 PAGE = (DOCS / "rules.md").read_text("utf-8")
 LIMITS_PAGE = (DOCS / "rule-file-limits.md").read_text("utf-8")
-BEHAVIORS = "".join((DOCS / f"{page}.md").read_text("utf-8") for page in ("queue", "concurrency"))
+BEHAVIORS = "".join((DOCS / f"{page}.md").read_text("utf-8") for page in ("queue", "concurrency", "charge"))
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE + LIMITS_PAGE + BEHAVIORS, re.MULTILINE | re.DOTALL)
 (IN_PYTHON,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 (FUNCTIONS,) = re.findall(r"^```python\n(.*?)^```$", LIMITS_PAGE, re.MULTILINE | re.DOTALL)
+(CHARGES,) = re.findall(r"^```python\n(.*?)^```$", BEHAVIORS, re.MULTILINE | re.DOTALL)
 
 
 def load_text(folder: Path, text: str) -> None:
@@ -44,11 +45,13 @@ def words_of_tables(page: str) -> set[str]:
 @pytest.fixture
 def app_of_the_page(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """The functions of the page, where its rules look for them."""
-    module = types.ModuleType("shop.limits")
-    exec(FUNCTIONS, module.__dict__)  # noqa: S102 - our own page
-    monkeypatch.setitem(sys.modules, "shop", types.ModuleType("shop"))
-    monkeypatch.setitem(sys.modules, "shop.limits", module)
-    return module
+    shop = types.ModuleType("shop")
+    monkeypatch.setitem(sys.modules, "shop", shop)
+    for name, code in (("limits", FUNCTIONS), ("charges", CHARGES)):
+        module = types.ModuleType(f"shop.{name}")
+        exec(code, module.__dict__)  # noqa: S102 - our own page
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    return shop
 
 
 def test_the_pages_have_examples() -> None:

@@ -22,7 +22,7 @@ WAITING = {
     1: [],
     2: [],
     3: [],
-    4: ["tiers", "reserve", "tiers", "charge"],
+    4: ["tiers", "tiers"],
     5: [
         *("reload", "deny_cache", "exempt", "deny", "tiers", "adaptive", "tiers", "penalty"),
         *("metrics", "relate", "messages", "on_excess"),

@@ -35,6 +35,7 @@ KEYS = [
     "lint", "ignore", "since",
     "count", "per", "burst", "algorithm", "timezone", "refill", "capacity", "method", "POST", "include",
     "client", "trusted_proxies", "hops", "header", "ipv6_prefix", "missing", "user",
+    "charge", "on_status", "reserve", "actual", "by", "min", "max", "unmatched_routes",
 ]
 WORDS = st.sampled_from([
     "1", "true", "off", "none", "unlimited", "5/s", "5/minute;9/h", "10/second,burst", "reject", "warm_up",
@@ -45,7 +46,7 @@ WORDS = st.sampled_from([
     "RL101", "RL301 api", "2026-01-31",
     "user", "cookie:a+path", "a.example", "*.example", "POST", "a-*",
     "10.0.0.0/8", "unix", "::1", "forwarded", "x_real", "64", "scope",
-    "draft-7", "refused", "python:json:dumps", "python:json:x", "python:x",
+    "draft-7", "refused", "4xx", "500-400", "bytes", "python:json:dumps", "python:json:x", "python:x",
 ])
 # fmt: on
 ODD_TEXTS = st.text(st.characters(), max_size=8)  # control characters and halves of characters, too
@@ -87,7 +88,19 @@ LONG_FORMS = st.fixed_dictionaries(
 RULES = st.fixed_dictionaries(
     {"limit": WORDS | VALUES | LONG_FORMS | st.lists(WORDS | LONG_FORMS, max_size=3)},
     optional=dict.fromkeys(
-        ("name", "key", "behavior", "warm_up", "mode", "trusted", "status", "response", "other"),
+        (
+            "name",
+            "key",
+            "behavior",
+            "warm_up",
+            "mode",
+            "trusted",
+            "status",
+            "response",
+            "cost",
+            "charge",
+            "other",
+        ),
         SCALARS | VALUES,
     )
     | {

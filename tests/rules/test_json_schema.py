@@ -33,6 +33,7 @@ ONLY_LOADING_KNOWS = (
     *("queue_cost", "queue_of", "queue_without", "lint_unknown_rule", "since_without"),
     *("client_header_alone", "client_skip", "client_trusted", "client_user_by", "client_user_function"),
     *("algorithm_leaky", "algorithm_windows", "on_error_of", "store_fallback"),
+    *("charge_function", "charge_of", "cost_bounds", "cost_settled", "unmatched_routes_without"),
     "version_as_fraction",  # JSON has one kind of number
 )
 """What takes more than one value to see, or the app, or other files."""

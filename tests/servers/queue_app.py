@@ -45,7 +45,7 @@ def state() -> dict[str, Any]:
         "tasks": living_tasks(),
         "threads": threading.active_count(),
         "slots": sum(len(state) // 3 for state in slots),
-        "stays": len(limited._registry._keeper._stays),
+        "stays": len(limited._registry.settler.keeper._stays),
     }
 
 

@@ -97,18 +97,25 @@ def requests(draw: st.DrawFn) -> list[tuple[int, list[Check]]]:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
-@given(requests(), st.sampled_from(["take", "take", "charge", "give_back", "renew", "reset"]))
+@given(requests(), st.sampled_from(["take", "take", "charge", "give_back", "settle", "renew", "reset"]))
 def test_every_answer_is_that_of_the_memory_store(
     twins: Twins, steps: list[tuple[int, list[Check]]], between: str
 ) -> None:
     """Keys meet any of the algorithms, so buckets are adopted all the time."""
     clock, memory, remote, examples = twins
     prefix = str(next(examples))
+    bookings: list[tuple[Check, int]] = []
     for after_ns, asked in steps:
         clock.set_ns(clock.now_ns() + after_ns)
         checks = [each._replace(key=prefix + each.key) for each in asked]
         decisions = memory.take(checks)
         assert remote.take(checks) == decisions
+        if all(decision.allowed for decision in decisions):
+            bookings.append((checks[0], decisions[0].at_ns))
+        if between == "settle" and bookings:
+            check, at_ns = bookings[len(bookings) // 2]
+            for store in (remote, memory):
+                store.give_back(check._replace(cost=(check.cost + 1) // 2), at_ns)
         if between == "reset":
             assert remote.reset(checks[0].key) == memory.reset(checks[0].key)
         elif between == "give_back":

@@ -1,25 +1,26 @@
 -- GCRA: the theoretical arrival time (TAT) is the moment at which the bucket would be full again.
 -- Numbers: parts of a microsecond; the time of `cost` permits and of the burst, as (us, part); whether
--- the burst holds `cost`. State: TAT as (us, part), moment of the last booking.
+-- the burst holds `cost`. State: TAT as (us, part), moment of the last booking, the latest that was
+-- booked.
 
 makers.gcra = function()
   local gcra = {}
 
   function gcra.start(_, now)
-    return {now, 0, 0}
+    return {now, 0, 0, 0}
   end
 
   function gcra.pack(head, state)
-    return head .. struct.pack("<ddd", unpack(state))
+    return head .. struct.pack("<dddd", unpack(state))
   end
 
   function gcra.unpack(packed, place)
-    local tat_us, tat_part, last = struct.unpack("<ddd", packed, place)
-    return {tat_us, tat_part, last}
+    local tat_us, tat_part, last, latest = struct.unpack("<dddd", packed, place)
+    return {tat_us, tat_part, last, latest}
   end
 
   function gcra.shifted(_, state, by)
-    return {state[1] + by, state[2], state[3] + by}
+    return {state[1] + by, state[2], state[3] + by, state[4] + by}
   end
 
   function gcra.take(numbers, state, now, _, max_wait, from)
@@ -34,7 +35,7 @@ makers.gcra = function()
     if fits == 0 or at - now > max_wait or new_us > LAST then
       return nil, state
     end
-    return at, {new_us, new_part, at}
+    return at, {new_us, new_part, at, math.max(at, state[4])}
   end
 
   function gcra.charge(numbers, state, now)
@@ -44,20 +45,21 @@ makers.gcra = function()
     local most_us, most_part = plus(depth_us, depth_part, depth_us, depth_part, parts)
     new_us, new_part = earlier(new_us, new_part, now + most_us, most_part)
     new_us, new_part = later(new_us, new_part, base_us, base_part)
-    return {new_us, new_part, now}
+    return {new_us, new_part, now, math.max(now, state[4])}
   end
 
   function gcra.give_back(numbers, state, now, _, at)
     local parts, size_us, size_part, depth_us, depth_part = unpack(numbers, FIRST)
-    local tat_us, tat_part, last = unpack(state)
+    local tat_us, tat_part, last, latest = unpack(state)
     local due = ceil_us(minus(tat_us, tat_part, depth_us, depth_part, parts))
     local is_last = at == last or (now < at and at == due)
-    if not is_last or not is_after(tat_us, tat_part, now, 0) then
+    local behind = is_last and 0 or latest - at
+    if behind < 0 or not is_after(size_us, size_part, behind, 0) or not is_after(tat_us, tat_part, now, 0) then
       return state
     end
-    tat_us, tat_part = minus(tat_us, tat_part, size_us, size_part, parts)
+    tat_us, tat_part = minus(tat_us, tat_part, size_us - behind, size_part, parts)
     tat_us, tat_part = later(tat_us, tat_part, math.min(at, now), 0)
-    return {tat_us, tat_part, last}
+    return {tat_us, tat_part, last, latest}
   end
 
   function gcra.forget_at(_, state)

@@ -1,6 +1,7 @@
 -- TokenBucket, refilled at intervals.
 -- Numbers: capacity; quantum; interval, in parts of a microsecond; how many parts a microsecond has.
--- State: the balance since the last refill, that refill as (us, part), the moment of the last booking.
+-- State: the balance since the last refill, that refill as (us, part), the moment of the last booking,
+-- the latest that was booked.
 
 makers.token_bucket = function()
   local bucket = {}
@@ -13,20 +14,20 @@ makers.token_bucket = function()
   end
 
   function bucket.start(numbers, now)
-    return {numbers[FIRST], now, 0, 0}
+    return {numbers[FIRST], now, 0, 0, 0}
   end
 
   function bucket.pack(head, state)
-    return head .. struct.pack("<dddd", unpack(state))
+    return head .. struct.pack("<ddddd", unpack(state))
   end
 
   function bucket.unpack(text, place)
-    local level, edge_us, edge_part, booked = struct.unpack("<dddd", text, place)
-    return {level, edge_us, edge_part, booked}
+    local level, edge_us, edge_part, booked, latest = struct.unpack("<ddddd", text, place)
+    return {level, edge_us, edge_part, booked, latest}
   end
 
   function bucket.shifted(_, state, by)
-    return {state[1], state[2] + by, state[3], state[4] + by}
+    return {state[1], state[2] + by, state[3], state[4] + by, state[5] + by}
   end
 
   function bucket.step(numbers, state, at)
@@ -38,7 +39,7 @@ makers.token_bucket = function()
     local rest = math.fmod(passed, interval)
     local level = math.min(full, state[1] + (passed - rest) / interval * quantum)
     local edge_us, edge_part = minus(at, 0, math.floor(rest / parts), math.fmod(rest, parts), parts)
-    return {level, edge_us, edge_part, state[4]}
+    return {level, edge_us, edge_part, state[4], state[5]}
   end
 
   -- The refill that brings the balance to `level`, or brought it there.
@@ -51,6 +52,12 @@ makers.token_bucket = function()
     return state[2] + ceil_div(intervals * interval + state[3], parts)
   end
 
+  -- Which refill is the latest up to a moment, counted from the one of the state.
+  local function edges(numbers, state, at)
+    local _, _, interval, parts = unpack(numbers, FIRST)
+    return -ceil_div(state[3] - (at - state[2]) * parts, interval)
+  end
+
   function bucket.take(numbers, state, now, cost, max_wait, from)
     state = bucket.step(numbers, state, now)
     local asked = math.max(from, now)
@@ -59,7 +66,7 @@ makers.token_bucket = function()
     if at - now > max_wait or at > LAST or ahead[1] - cost < -LAST then
       return nil, state
     end
-    return at, {ahead[1] - cost, ahead[2], ahead[3], at}
+    return at, {ahead[1] - cost, ahead[2], ahead[3], at, math.max(at, state[5])}
   end
 
   function bucket.charge(numbers, state, now, cost)
@@ -67,17 +74,26 @@ makers.token_bucket = function()
     state = bucket.step(numbers, state, now)
     local before = ceil_div(state[3] - (now - state[2]) * parts, interval)
     local lowest = -full + before * quantum
-    return {math.min(state[1], math.max(state[1] - cost, lowest)), state[2], state[3], now}
+    local level = math.min(state[1], math.max(state[1] - cost, lowest))
+    return {level, state[2], state[3], now, math.max(now, state[5])}
   end
 
   function bucket.give_back(numbers, state, now, cost, at)
-    if at ~= state[4] then
+    local full, quantum = unpack(numbers, FIRST)
+    local is_last = at == state[4]
+    local stepped = bucket.step(numbers, state, now)
+    if at > state[5] then
       return state
     end
-    state = bucket.step(numbers, state, now)
-    local new = {math.min(state[1] + cost, numbers[FIRST]), state[2], state[3], at}
-    local last = reaches(numbers, new, 0)
-    new[4] = last > now and last or at
+    if not is_last then
+      cost = math.min(cost, full) - (edges(numbers, stepped, state[5]) - edges(numbers, stepped, at)) * quantum
+    end
+    if cost <= 0 then
+      return state
+    end
+    local new = {math.min(stepped[1] + cost, full), stepped[2], stepped[3], state[4], state[5]}
+    local last = is_last and reaches(numbers, new, 0) or 0
+    new[4] = last > now and last or state[4]
     return new
   end
 
