@@ -148,7 +148,7 @@ def _lowered(segment: str) -> str:
 
 
 def _uncased(segment: str) -> str:
-    """What routes of one case are asked for a segment in any case: only a parameter takes all its spellings."""
+    """What routes of one case are asked for a segment in any case: a parameter alone takes all of it."""
     if segment.startswith(f"{{{REGEX}"):
         return f"{{{segment}"  # found nowhere
     return segment if segment.startswith("{") or segment.upper() == segment.lower() else _ANY_SEGMENT
