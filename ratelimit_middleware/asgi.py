@@ -138,9 +138,10 @@ class RateLimitMiddleware:
             kind = message["type"]
             if kind in _STARTS:
                 response.status = message.get("status", 101)
+                headers = list(message.get("headers", ()))  # it may be an iterable that can be read once
+                message = {**message, "headers": headers}
                 response.headers = [
-                    (name.decode("latin-1"), value.decode("latin-1"))
-                    for name, value in message.get("headers", ())
+                    (name.decode("latin-1"), value.decode("latin-1")) for name, value in headers
                 ]
                 # Before the client can know, or its next request might come too early.
                 await self._tell(stay.started())

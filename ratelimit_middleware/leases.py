@@ -40,8 +40,9 @@ class LeaseKeeper:
             # A thread does not live on in a process that was forked.
             if self._thread is None or self._thread[0] != os.getpid():
                 thread = threading.Thread(target=self._run, name="ratelimit-leases", daemon=True)
-                self._thread = (os.getpid(), thread)
-                thread.start()
+                with suppress(RuntimeError):  # no thread to be had: the next request tries again
+                    thread.start()
+                    self._thread = (os.getpid(), thread)
 
     def close(self) -> None:
         """End the thread soon."""

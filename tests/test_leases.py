@@ -88,3 +88,20 @@ def test_the_thread_renews_by_itself_and_ends_when_nothing_is_held() -> None:
     assert keeper._thread[1] is not thread
     other.ended()
     keeper.close()
+
+
+def test_a_thread_that_cannot_be_had_is_asked_for_again(
+    keeper: LeaseKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    first, second = Stay([SLOT]), Stay([SLOT])
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        keeper.hold(first)
+    assert keeper._thread is None
+    keeper.hold(second)
+    assert keeper._thread is not None
+    assert keeper._thread[1].is_alive()
+    keeper.close()

@@ -125,6 +125,22 @@ async def test_an_app_that_raises_leaves_no_slot_behind(
     assert await status_of(app) == 200
 
 
+async def test_headers_that_can_be_read_once_reach_the_client(store: Any) -> None:
+    """ASGI has them as any iterable."""
+
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({**START, "headers": iter([(b"x-shop", b"1")])})
+        await send(LAST)
+
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await asgi.RateLimitMiddleware(app, RULES, store=store)(dict(HTTP), nothing, send)
+    assert (b"x-shop", b"1") in list(sent[0]["headers"])
+
+
 async def test_a_cancelled_request_leaves_no_slot_behind(store: Any) -> None:
     gate = Gate(START, LAST)
     app = asgi.RateLimitMiddleware(gate, RULES, store=store)

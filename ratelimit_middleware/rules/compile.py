@@ -19,6 +19,8 @@ from ratelimit_middleware.rules.words import GrammarError, shown, unknown
 __all__ = ["Part", "compile_files"]
 
 _MOST_REGEXES = 100
+_MOST_NAMES_TOLD = 200
+_MOST_GUESSES = 100
 _TOO_MANY = (
     f"this is regular expression {_MOST_REGEXES + 1}: each costs every new path a comparison, so a file may"
     f" have {_MOST_REGEXES}; of paths with `{{name}}` and `/**` there may be thousands"
@@ -233,9 +235,16 @@ class _Compiler:
         """Refuse to ignore warnings about a rule that there is not."""
         if any(part.findings for part in self._parts):
             return  # the rule may be one of those that were refused
-        for index, (_, name) in enumerate(self._file.lint.ignore):
-            if name and name not in self._rule_names:
-                self._parts[0].refuse(("lint", "ignore", index), unknown("rule", name, self._rule_names))
+        unmet = [
+            (index, name)
+            for index, (_, name) in enumerate(self._file.lint.ignore)
+            if name and name not in self._rule_names
+        ]
+        # Each guess compares with all names, and each message shows them.
+        tells = len(self._rule_names) <= _MOST_NAMES_TOLD and len(unmet) <= _MOST_GUESSES
+        for index, name in unmet:
+            message = unknown("rule", name, self._rule_names) if tells else f"unknown rule {shown(name)}"
+            self._parts[0].refuse(("lint", "ignore", index), message)
 
 
 def _merged(common: Answer, spec: RefusalSpec) -> Answer:

@@ -243,6 +243,12 @@ class RuleSet:
         """All rules, `always` first and `default` last."""
         return (*self.always, *self.limits, *((self.default,) if self.default else ()))
 
+    def skips(self, rule: Rule) -> bool:
+        """Whether a rule of this set passes CORS preflights over."""
+        if rule.skip_preflight is not None:
+            return rule.skip_preflight
+        return self.skip_preflight and not any(rule is other for other in self.always)
+
 
 def _doubles(rules: tuple[Rule, ...]) -> list[str]:
     """What is wrong with the names and ids of a set."""

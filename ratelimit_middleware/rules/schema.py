@@ -160,6 +160,8 @@ class RuleSpec(Spec):
         """Refuse keys that would have no effect."""
         if not self.limit and not self.concurrency:
             raise GrammarError("a rule needs a limit: add `limit: 100/minute`")
+        if not self.limit:
+            self._counts_slots_only()
         check_idle(self)
         check_together(self)
         check_charge(self)
@@ -188,6 +190,20 @@ class RuleSpec(Spec):
                     "overrides",
                 )
         return self
+
+    def _counts_slots_only(self) -> None:
+        """Refuse what is for a `limit`."""
+        for key in ("cost", "overrides"):
+            if key in self.model_fields_set:
+                raise GrammarError(
+                    f"`{key}` is for a `limit`, and this rule has none: `concurrency` counts each request as"
+                    " one, and alike for all",
+                    key,
+                )
+        if self.concurrency and self.concurrency.key and "key" in self.model_fields_set:
+            raise GrammarError(
+                "`key` has no effect: `concurrency` has its own, and there is no `limit`", "key"
+            )
 
     def _stands_alone(self) -> None:
         where = {"limit", "name", "routes", "methods", "hosts", "case_sensitive"}

@@ -104,10 +104,15 @@ def _book(
 def untouched(decision: Decision, check: Check, start_ns: int) -> Decision:
     """A decision in a request that is refused: its permits are still there.
 
-    A check that asks for yet another moment when the search has ended is one of those that refuse.
+    A check that asks for yet another moment when the search has ended is one of those that refuse. One that
+    never waits was asked about a start ahead, to which the others need not come again: it tells its wait
+    from now on.
     """
     if not decision.allowed:
-        return decision
+        ahead_ns = start_ns - decision.at_ns
+        if check.max_wait_ns != 0 or decision.retry_after_ns is None or not check.algorithm.window_ns:
+            return decision
+        return decision._replace(retry_after_ns=decision.retry_after_ns + ahead_ns)
     remaining = decision.remaining + check.cost
     if decision.at_ns > start_ns:
         return decision._replace(

@@ -31,6 +31,12 @@ FILES: dict[str, Callable[[int], str]] = {
     "names": lambda n: "limits:\n" + "".join(f"  /{i}: {{limit: 5/s, name: a}}\n" for i in range(n)),
     "shapes": lambda n: "limits:\n" + "".join(f"  /{{x{i}}}: 5/s\n" for i in range(n)),
     "files": lambda n: "include: [" + "x," * n + "]",
+    "ignored": lambda n: (
+        "lint: {ignore: ["
+        + "".join(f"RL101 x{i}," for i in range(n))
+        + "]}\nlimits:\n"
+        + "".join(f"  /{i}: 5/s\n" for i in range(n))
+    ),
     "good": lambda n: "limits:\n" + "".join(f"  /{i}: 5/s\n" for i in range(n)),
 }
 

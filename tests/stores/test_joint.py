@@ -16,6 +16,7 @@ from ratelimit_middleware.stores.base import Check
 pytestmark = pytest.mark.arithmetic
 
 NOW = 10**18
+SECOND = 10**9
 
 
 def load(key: str, check: Check, now_ns: int) -> State:
@@ -55,3 +56,16 @@ def test_checks_that_share_a_bucket_all_count_shadow_or_not(order: tuple[int, ..
     assert all(decision.allowed for decision in taken.decisions)
     [(_, _, state)] = taken.states
     assert window.used(state, NOW) == 6
+
+
+def test_a_check_that_never_waits_tells_its_wait_from_now_on() -> None:
+    """The queue asks for a start ahead, which the next request need not ask for again."""
+    once_in_ten, every_two = SlidingWindow(1, 10), SlidingWindow(1, 2)
+    checks = [Check("queue", every_two, "*", 1, 5 * SECOND), Check("window", once_in_ten, "*")]
+    keys = [check.key for check in checks]
+    states = {key: state for key, _, state in take_together(checks, keys, load, NOW).states}
+    refused = take_together(checks, keys, lambda key, _check, _now_ns: states[key], NOW)
+    wait_ns = max(decision.retry_after_ns or 0 for decision in refused.decisions)
+    assert wait_ns == 10 * SECOND
+    later = take_together(checks, keys, lambda key, _check, _now_ns: states[key], NOW + wait_ns)
+    assert all(decision.allowed for decision in later.decisions)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from ratelimit_middleware.rules.model import Route, Rule
-from ratelimit_middleware.rules.route import REST, fold, segments
+from ratelimit_middleware.rules.route import REGEX, REST, fold, segments
 
 __all__ = ["Cover", "Demand"]
 
@@ -19,10 +19,17 @@ _ANY_SEGMENT = "{str}"
 
 
 class Demand(NamedTuple):
-    """Some of the requests of a rule: all paths of a template, with one method (empty = any)."""
+    """Some of the requests of a rule: all paths of a template, with one method (empty = any).
+
+    Attributes:
+        shape: of the template.
+        method: the method.
+        any_case: the paths in whatever case, too.
+    """
 
     shape: _Shape
     method: str
+    any_case: bool
 
 
 class _Entry(NamedTuple):
@@ -48,24 +55,27 @@ class Cover:
 
     Args:
         rules: the rules.
-        case_sensitive: whether `/Items` is another path than `/items`.
+        case_sensitive: whether `/Items` is another path than `/items`, for rules that do not say.
     """
 
     def __init__(self, rules: Iterable[Rule], *, case_sensitive: bool) -> None:
         self._rules = tuple(rules)
         self._case_sensitive = case_sensitive
-        self._root = _Node()
+        # By whether any case fits.
+        self._roots = {False: _Node(), True: _Node()}
         for order, rule in enumerate(self._rules):
+            any_case = self._any_case(rule)
             for route in rule.routes:
-                for shape in self._shapes(route):
-                    self._add(shape, _Entry(_with_head(route.methods), order))
+                for shape in _shapes(route, any_case=any_case):
+                    _add(self._roots[any_case], shape, _Entry(_with_head(route.methods), order))
 
     def demands(self, rule: Rule) -> list[Demand]:
         """All that a rule matches, in parts; the folded spelling of a template matches too."""
+        any_case = self._any_case(rule)
         return [
-            Demand(shape, method)
+            Demand(shape, method, any_case)
             for route in rule.routes
-            for shape in self._shapes(route)
+            for shape in _shapes(route, any_case=any_case)
             for method in sorted(route.methods or {_ANY_METHOD})
         ]
 
@@ -85,38 +95,63 @@ class Cover:
     def _meeting(self, demand: Demand) -> set[int]:
         return {
             entry.order
-            for entry in self._find(demand.shape)
+            for entry in self._find(demand)
             if entry.methods is None or demand.method in entry.methods
         }
 
-    def _find(self, shape: _Shape) -> list[_Entry]:
-        """The routes that match all paths of a template."""
-        nodes, found = [self._root], list(self._root.rests)
-        for segment in shape:
-            if segment == REST:
-                return found
-            nodes = [node.after[word] for node in nodes for word in _wider(segment) if word in node.after]
-            for node in nodes:
-                found += node.rests
+    def _find(self, demand: Demand) -> list[_Entry]:
+        """The routes that match all paths of a demand."""
+        shape = demand.shape
+        if demand.any_case:
+            return _found(self._roots[True], shape) + _found(self._roots[False], tuple(map(_uncased, shape)))
+        return _found(self._roots[False], shape) + _found(self._roots[True], tuple(map(_lowered, shape)))
+
+    def _any_case(self, rule: Rule) -> bool:
+        return not (self._case_sensitive if rule.case_sensitive is None else rule.case_sensitive)
+
+
+def _found(root: _Node, shape: _Shape) -> list[_Entry]:
+    """The routes that match all paths of a template."""
+    nodes, found = [root], list(root.rests)
+    for segment in shape:
+        if segment == REST:
+            return found
+        nodes = [node.after[word] for node in nodes for word in _wider(segment) if word in node.after]
         for node in nodes:
-            found += node.ends
-        return found
+            found += node.rests
+    for node in nodes:
+        found += node.ends
+    return found
 
-    def _add(self, shape: _Shape, entry: _Entry) -> None:
-        node = self._root
-        for segment in shape:
-            if segment == REST:
-                node.rests.append(entry)
-                return
-            node = node.after.setdefault(segment, _Node())
-        node.ends.append(entry)
 
-    def _shapes(self, route: Route) -> set[_Shape]:
-        """The template as it is spelled, and in its plain spelling."""
-        if not route.path.startswith("/"):
-            return {(f"{{{route.path}",)}  # no template: it covers itself, `/**` covers it
-        plain = fold(route.path)
-        return {_shape(path) for path in (route.path, plain if self._case_sensitive else plain.lower())}
+def _add(root: _Node, shape: _Shape, entry: _Entry) -> None:
+    node = root
+    for segment in shape:
+        if segment == REST:
+            node.rests.append(entry)
+            return
+        node = node.after.setdefault(segment, _Node())
+    node.ends.append(entry)
+
+
+def _shapes(route: Route, *, any_case: bool) -> set[_Shape]:
+    """The template as it is spelled, and in its plain spelling."""
+    if not route.path.startswith("/"):
+        return {(f"{{{route.path}",)}  # no template: it covers itself, `/**` covers it
+    plain = fold(route.path)
+    return {_shape(path) for path in (route.path, plain.lower() if any_case else plain)}
+
+
+def _lowered(segment: str) -> str:
+    """What routes of any case are asked for a segment of one case."""
+    return segment if segment.startswith("{") else segment.lower()
+
+
+def _uncased(segment: str) -> str:
+    """What routes of one case are asked for a segment in any case: a parameter alone takes all of it."""
+    if segment.startswith(f"{{{REGEX}"):
+        return f"{{{segment}"  # found nowhere
+    return segment if segment.startswith("{") or segment.upper() == segment.lower() else _ANY_SEGMENT
 
 
 def _shape(path: str) -> _Shape:

@@ -67,7 +67,10 @@ class _Pairs:
         if found is None:
             own = self._cover.wider(rule) if rule.routes else [rule]
             always = [other for other in self._ruleset.always if other is not rule]
-            found = self._wider[rule.name] = own if self._keeps_default_off(rule) else [*own, *always]
+            wider = own if self._keeps_default_off(rule) else [*own, *always]
+            found = self._wider[rule.name] = [
+                other for other in wider if self._ruleset.skips(rule) or not self._ruleset.skips(other)
+            ]
         return found
 
     def _keeps_default_off(self, rule: Rule) -> bool:
@@ -124,11 +127,12 @@ def _always_beside(limit: Limit, other: Limit) -> bool:
 
     Numbers that depend on the request are not looked into, and a watched limit holds nothing: it also
     counts what others refuse. A limit that delays turns refusals of others into waits, so it is never
-    idle; and one that gives permits back holds other numbers than it says.
+    idle; one that gives permits back holds other numbers than it says; and when the store is away both must
+    be treated alike.
     """
     if limit.shadow or other.shadow or limit.choose or other.choose:
         return False
-    if limit.max_wait_ns or limit.settle != other.settle:
+    if limit.max_wait_ns or limit.settle != other.settle or limit.on_error != other.on_error:
         return False
     return _costs_no_more(limit, other) and _is_checked_too(limit, other) and _is_coarser(other, limit)
 

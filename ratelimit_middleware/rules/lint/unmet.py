@@ -42,6 +42,8 @@ def unmet_default(ruleset: RuleSet) -> Iterator[LintWarning]:
         return  # a file with hosts must have a default
     for rule in ruleset.limits:
         everything = any(route.path == "/**" and route.methods is None for route in rule.routes)
+        if ruleset.skips(rule) and not ruleset.skips(default):
+            continue  # preflights are left for it
         if everything and any(limit.covers and limit.missing != "skip" for limit in rule.limits):
             yield about(
                 ruleset,

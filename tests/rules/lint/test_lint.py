@@ -42,6 +42,10 @@ def written(limit: Any, **more: Any) -> dict[str, Any]:
 
 
 NO_TIGHTER = [
+    over("20/minute", wide=written("10/minute", case_sensitive=False)),
+    over(written("20/minute", case_sensitive=False), wide=written("10/minute", routes=["/{x}/**"])),
+    over(written("20/minute", preflight="count"), wide=written("10/minute", preflight="count")),
+    over(written("20/minute", on_error="deny"), wide=written("10/minute", on_error="deny")),
     over("20/minute"),
     over("10/30s"),
     over("60/6m"),
@@ -81,6 +85,17 @@ def test_a_limit_no_tighter_than_another_that_counts_too_is_named(source: dict[s
 
 
 NEARLY_NO_TIGHTER = [
+    over(written("20/minute", case_sensitive=False)),
+    over(written("20/minute", preflight="count")),
+    over(written("20/minute", on_error="deny"), wide=written("10/minute", on_error="allow")),
+    {
+        "limits": {"/api/**": written("9/minute", case_sensitive=True), "/api/b": "20/minute"},
+        "case_sensitive": False,
+    },
+    {
+        "always": written("9/minute", preflight="skip"),
+        "limits": {"/a": written("20/minute", preflight="count")},
+    },
     over("9/minute"),
     over(written("20/second", behavior="queue"), wide="10/second burst 1"),
     over("20/minute", wide={"concurrency": 3}),
@@ -223,6 +238,7 @@ def test_a_rule_wholly_under_unlimited_ones_is_named(source: dict[str, Any], rul
         },
         {"limits": {"/a/**": written("unlimited", mode="none"), "/a/b": "5/s"}},
         {"always": "5/s", "limits": {"/a/**": "unlimited"}},
+        {"limits": {"/a/**": "unlimited", "/a/b": written("5/s", case_sensitive=False)}},
     ],
 )
 def test_a_rule_with_requests_that_are_not_unlimited_is_fine(source: dict[str, Any]) -> None:
@@ -244,6 +260,14 @@ def test_a_default_beside_a_rule_for_everything_is_named() -> None:
 )
 def test_a_rule_for_everything_that_leaves_requests_to_the_default_is_fine(rule: Any) -> None:
     assert codes({"limits": {"/**": rule}, "default": "1/minute"}) == []
+
+
+def test_a_rule_for_everything_may_leave_preflights_to_the_default() -> None:
+    default = written("1/minute", preflight="count")
+    assert codes({"limits": {"/**": "5/s"}, "default": default}) == []
+    assert codes({"limits": {"/**": "5/s"}, "default": default, "preflight": "count"}) == [
+        ("RL202", "default")
+    ]
 
 
 def test_a_rule_for_some_methods_or_hosts_leaves_the_rest_to_the_default() -> None:
