@@ -92,10 +92,9 @@ class RateLimitMiddleware:
             self._faults.report(error)
             reply = self._answers.unavailable(view, error)
         if isinstance(reply, Refusal):
-            if outer:
+            if outer is not None:
                 outer.fields.clear()
-            if verdict.bookings:
-                await self._undo(verdict.bookings)
+            await self._undo(verdict.bookings)
             await _refuse(scope, receive, send, reply)
             return
         if verdict.wait_ns and self._queue is not None:

@@ -96,7 +96,7 @@ def test_a_thread_that_cannot_be_had_is_asked_for_again(
     def fail(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    first, second = Stay([SLOT]), Stay([SLOT])
+    first, second = running(), running()
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", fail)
         keeper.hold(first)

@@ -171,3 +171,19 @@ def test_no_header_and_no_query_is_too_strange(header: str, query: bytes) -> Non
     assert view.host == view.host.lower()
     assert isinstance(view.cookie("a"), (str, type(None)))
     assert isinstance(view.query("a"), (str, type(None)))
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "seen"),
+    [
+        ("http://test/items/1", "", "/items/1"),
+        ("HTTP://user@test:80/items/1#more", "", "/items/1"),
+        ("http://test/proxy/items/1", "/proxy", "/items/1"),
+        ("http://test", "", "/"),
+        ("http://[test/items", "", "http://[test/items"),
+        ("//test/items/1", "", "//test/items/1"),
+    ],
+)
+def test_the_absolute_form_of_a_request_is_its_path(path: str, root: str, seen: str) -> None:
+    """Quart finds its routes by it; h11 hands it over as it came."""
+    assert AsgiView({"type": "http", "path": path, "root_path": root}).path == seen

@@ -122,19 +122,16 @@ def test_included_routers_have_their_prefixes_and_late_routes_are_found() -> Non
 
 
 def test_files_that_fastapi_serves_when_nothing_else_matches_are_found(tmp_path: Any) -> None:
-    app, router = FastAPI(openapi_url=None), APIRouter()
-    if not hasattr(app, "frontend"):  # came with FastAPI 0.140
-        return
-    router.frontend("/front", directory=tmp_path, fallback=None)
-    app.include_router(router, prefix="/admin")
-    app.frontend("/", directory=tmp_path, fallback=None)
+    app: Any = FastAPI(openapi_url=None)
+    router: Any = APIRouter()
+    has_frontends = hasattr(app, "frontend")  # a younger part of FastAPI
+    if has_frontends:
+        router.frontend("/front", directory=tmp_path, fallback=None)
+        app.include_router(router, prefix="/admin")
+        app.frontend("/", directory=tmp_path, fallback=None)
 
-    assert paths(app) == [
-        ("GET", "/{path:path}"),
-        ("HEAD", "/{path:path}"),
-        ("GET", "/admin/front/{path:path}"),
-        ("HEAD", "/admin/front/{path:path}"),
-    ]
+    served = ["/{path:path}", "/admin/front/{path:path}"] if has_frontends else []
+    assert paths(app) == [(method, path) for path in served for method in ("GET", "HEAD")]
 
 
 def test_blueprints_have_their_prefixes() -> None:
@@ -271,3 +268,30 @@ def test_idle_rules_are_warned_of_once_at_the_first_request(caplog: pytest.LogCa
 def test_the_warning_never_raises(app: Any, caplog: pytest.LogCaptureFixture) -> None:
     warn_of_idle_rules(app, load_rules({"limits": {"/nowhere": "1/s"}}))
     assert not [record for record in caplog.records if record.levelno > logging.WARNING]
+
+
+IDLE = {"limits": {"/itmes": "1/s"}, "default": "9/s"}
+
+
+@pytest.mark.anyio
+async def test_an_asgi_middleware_tells_of_idle_rules_once(
+    asgi_client: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with asgi_client(RateLimitMiddleware(fastapi_app(), IDLE)) as client:
+        assert not caplog.records
+        await client.get("/")
+        await client.get("/")
+
+    assert [record.getMessage() for record in caplog.records if "/itmes" in record.getMessage()] == [
+        "no route of the app can match 1 rule of rules: `/itmes`; see `ratelimits routes`"
+    ]
+
+
+def test_a_wsgi_middleware_tells_of_idle_rules_once(
+    wsgi_client: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with wsgi_client(WsgiRateLimitMiddleware(flask_app().wsgi_app, IDLE)) as client:
+        client.get("/")
+        client.get("/")
+
+    assert len([record for record in caplog.records if "/itmes" in record.getMessage()]) == 1

@@ -34,6 +34,7 @@ ONLY_LOADING_KNOWS = (
     *("client_header_alone", "client_skip", "client_trusted", "client_user_by", "client_user_function"),
     *("algorithm_leaky", "algorithm_windows", "on_error_of", "store_fallback"),
     *("charge_function", "charge_of", "cost_bounds", "cost_settled", "unmatched_routes_without"),
+    "concurrency_alone",
     "version_as_fraction",  # JSON has one kind of number
 )
 """What takes more than one value to see, or the app, or other files."""
