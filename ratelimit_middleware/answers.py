@@ -10,8 +10,9 @@ from ratelimit_middleware.errors import StoreUnavailableError
 from ratelimit_middleware.headers import Field, field_names, rate_limit_fields
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.responder import replaced
-from ratelimit_middleware.responses import Refusal, over_limit, unavailable
+from ratelimit_middleware.responses import Refusal, not_allowed, over_limit, unavailable
 from ratelimit_middleware.rules.model import Answer, Responder, RuleSet
+from ratelimit_middleware.verdicts import DENIED
 
 __all__ = ["TOLD", "Answers", "Told", "is_tighter"]
 
@@ -56,6 +57,7 @@ class Answers:
         "_admitted_styles",
         "_by_policy",
         "_common",
+        "_denied",
         "_exposed",
         "_refused",
         "_refused_exposed",
@@ -72,6 +74,7 @@ class Answers:
         self._report = report
         self._refused = refused
         self._common = ruleset.answer
+        self._denied = ruleset.denied
         self._by_policy = dict(_own_answers(ruleset))
         self._styles = ruleset.headers
         self._admitted_styles = ruleset.headers if ruleset.headers_on == "all" else ()
@@ -82,7 +85,7 @@ class Answers:
     def answer(self, view: RequestView, verdict: Verdict) -> Refusal | list[Field]:
         """A refusal to send, or the fields to add to the app's own response."""
         if not verdict.allowed:
-            return self._refusal(view, verdict)
+            return self._denial(view) if verdict is DENIED else self._refusal(view, verdict)
         fields = rate_limit_fields(verdict, self._admitted_styles)
         if self._exposed and fields and view.header("origin") is not None:
             fields.append(self._exposed)
@@ -92,6 +95,12 @@ class Answers:
         """503: the limits cannot be checked, for the reason of `error`."""
         retry_after_ns = error.retry_after_ns if isinstance(error, StoreUnavailableError) else None
         return unavailable(view, retry_after_ns=retry_after_ns, problem=self._common.problem)
+
+    def _denial(self, view: RequestView) -> Refusal:
+        """For a request on the list `deny`."""
+        return not_allowed(
+            view, status=self._denied.status, detail=self._denied.detail, problem=self._common.problem
+        )
 
     def _refusal(self, view: RequestView, verdict: Verdict) -> Refusal:
         """In the words of the rule that binds."""

@@ -16,7 +16,7 @@ from ratelimit_middleware.rules.match import Counted, Matcher
 from ratelimit_middleware.rules.model import Limit, RuleSet
 from ratelimit_middleware.settling import Booking, Stay, Step
 from ratelimit_middleware.stores.base import AsyncStore, Check, Store
-from ratelimit_middleware.verdicts import denied, judged
+from ratelimit_middleware.verdicts import DENIED, EXEMPT, UNLIMITED, denied, judged
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["LimiterRegistry"]
 
 _RENEW_EVERY_S = 10  # a third of the lease of a slot
-_UNLIMITED = Verdict(True, 0, None, (), None, ())  # noqa: FBT003 - fields in order
 
 
 class _DeniedError(Exception):
@@ -52,6 +51,7 @@ class LimiterRegistry:
         self._match = matcher.match
         self._default = matcher.default
         limits = [limit for rule in ruleset.rules for limit in rule.limits]
+        self._has_lists = ruleset.deny is not None or ruleset.exempt is not None
         self._awaits = any(limit.awaited() for limit in limits)
         self._settles = any(limit.settle for limit in limits)
         self._keeper = LeaseKeeper(self._renew, _RENEW_EVERY_S)
@@ -64,12 +64,15 @@ class LimiterRegistry:
             StoreError: the store cannot answer, or must be awaited.
             Exception: whatever a function of the app raises, or TypeError for what it gives.
         """
+        listed = self._listed(view) if self._has_lists else None
+        if listed:
+            return listed
         try:
             limits, checks = self._checks(view)
         except _DeniedError as error:
             return denied(error.limit)
         if not checks:
-            return _UNLIMITED
+            return UNLIMITED
         return self._verdict(limits, checks, self._threaded_store.take(checks))
 
     async def admit_async(self, view: RequestView) -> Verdict:
@@ -79,6 +82,9 @@ class LimiterRegistry:
             StoreError: the store cannot answer.
             Exception: whatever a function of the app raises, or TypeError for what it gives.
         """
+        listed = self._listed(view) if self._has_lists else None
+        if listed:
+            return listed
         if self._awaits:
             await self._ask(view)
         try:
@@ -86,7 +92,7 @@ class LimiterRegistry:
         except _DeniedError as error:
             return denied(error.limit)
         if not checks:
-            return _UNLIMITED
+            return UNLIMITED
         if self._async_store is not None:
             return self._verdict(limits, checks, await self._async_store.take_async(checks))
         return self._verdict(limits, checks, self._threaded_store.take(checks))
@@ -169,10 +175,16 @@ class LimiterRegistry:
             )
         return self._store
 
+    def _listed(self, view: RequestView) -> Verdict | None:
+        """The verdict on a request that is on a list of the file."""
+        if self.ruleset.deny and self.ruleset.deny(view):
+            return DENIED
+        return EXEMPT if self.ruleset.exempt and self.ruleset.exempt(view) else None
+
     async def _ask(self, view: RequestView) -> None:
         """Await the functions of the app, so that all that follows is plain computing."""
         counted = self._match(view)
-        may_skip = any(limit.missing == "skip" for limit, _ in counted)
+        may_skip = any(limit.missing == "skip" or limit.exempt for limit, _ in counted)
         for limit, _ in (*counted, *self._default) if may_skip else counted:
             for asked in limit.awaited():
                 await asked.ask(view)
@@ -209,11 +221,13 @@ class LimiterRegistry:
 def _add_varying(
     limit: Limit, view: RequestView, route: str, limits: list[Limit], checks: list[Check]
 ) -> bool:
-    """Add a limit whose numbers depend on the request; False if it is skipped.
+    """Add a limit that depends on the request; False if it is skipped.
 
     Raises:
         _DeniedError: the request lacks a part of the key, and the rule does not admit that.
     """
+    if limit.exempt and limit.exempt(view):
+        return False
     key = limit.build_key(view, route)
     if key is None:
         if limit.missing == "deny" and not limit.shadow:

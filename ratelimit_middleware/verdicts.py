@@ -8,7 +8,14 @@ from math import inf
 from ratelimit_middleware.decision import UNCHECKED, Decision, Outcome, Verdict
 from ratelimit_middleware.rules.model import Limit
 
-__all__ = ["denied", "judged", "turned_away"]
+__all__ = ["DENIED", "EXEMPT", "UNLIMITED", "denied", "judged", "turned_away"]
+
+UNLIMITED = Verdict(True, 0, None, (), None, ())  # noqa: FBT003 - fields in order
+"""Nothing counts for the request."""
+EXEMPT = Verdict(True, 0, None, (), None, ())  # noqa: FBT003
+"""The request is on the list `exempt`. Known by identity, as is the next one."""
+DENIED = Verdict(False, 0, None, (), None, ())  # noqa: FBT003
+"""The request is on the list `deny`."""
 
 
 def denied(limit: Limit) -> Verdict:

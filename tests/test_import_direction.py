@@ -19,7 +19,7 @@ LAYERS = [
     {"errors", "clock", "decision", "_types"},
     {"algorithms"},
     {"request", "response", "addresses", "store_settings"},
-    {"forwarded", "identity", "headers", "faults"},
+    {"forwarded", "identity", "headers", "faults", "networks"},
     {"client"},
     {"stores", "rules", "responses"},
     {"settling", "verdicts", "limiter", "responder", "views"},

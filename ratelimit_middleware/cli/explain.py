@@ -30,6 +30,7 @@ from ratelimit_middleware.rules.match import Matcher
 from ratelimit_middleware.rules.model import KeyPart, Limit, Rule, RuleSet
 from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.stores.memory import MemoryStore
+from ratelimit_middleware.verdicts import DENIED, EXEMPT
 
 __all__ = ["Question", "explain"]
 
@@ -101,7 +102,7 @@ def _told(ruleset: RuleSet, question: Question) -> Iterator[str]:
         yield from _answers([_refused(answers.unavailable(view))])
         return
     if not store.asked:
-        yield _why_free(ruleset, view) if verdicts[0].allowed else _why_denied(verdicts[0])
+        yield _why_free(ruleset, view, verdicts[0]) if verdicts[0].allowed else _why_denied(verdicts[0])
     yield from _limits(ruleset, store.asked, verdicts[0])
     yield from _answers([_step(verdict, answers.answer(view, verdict)) for verdict in verdicts])
     if failures:
@@ -128,8 +129,10 @@ def _limits(ruleset: RuleSet, checks: Sequence[Check], verdict: Verdict) -> Iter
         yield f"  cost    {check.cost}"
 
 
-def _why_free(ruleset: RuleSet, view: RequestView) -> str:
+def _why_free(ruleset: RuleSet, view: RequestView, verdict: Verdict) -> str:
     """Which rule lets a request pass uncounted."""
+    if verdict is EXEMPT:
+        return "\nthe request is on the list `exempt`"
     for rule in ruleset.limits:
         limited = replace(rule, unlimited=False, limits=(_PROBE,), skip_preflight=False)
         probe = replace(ruleset, limits=(limited,), always=(), default=None)
@@ -140,6 +143,8 @@ def _why_free(ruleset: RuleSet, view: RequestView) -> str:
 
 def _why_denied(verdict: Verdict) -> str:
     """Which limit refuses a request without counting it."""
+    if verdict is DENIED:
+        return "\nthe request is on the list `deny`"
     return f"\n{', '.join(verdict.violated)}: the request lacks a part of the key, and `missing: deny`"
 
 

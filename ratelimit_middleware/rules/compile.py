@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path as Folder
 from typing import NamedTuple
 
 from ratelimit_middleware.rules.compile_limits import LimitCompiler
 from ratelimit_middleware.rules.document import Document, Finding, Path
-from ratelimit_middleware.rules.model import Answer, Limit, Route, Rule, RuleSet
+from ratelimit_middleware.rules.lists_spec import ListSpec
+from ratelimit_middleware.rules.model import Answer, Limit, RequestList, Route, Rule, RuleSet
 from ratelimit_middleware.rules.names import Names, wire_name
 from ratelimit_middleware.rules.route import REGEX, parse_route, regexes
 from ratelimit_middleware.rules.schema import FileSpec, RefusalSpec, RuleSpec
@@ -35,6 +37,13 @@ class Part(NamedTuple):
         """Add a finding."""
         self.findings.append(self.document.find(path, message, at_key=at_key))
 
+    def listed(self, path: Path, spec: ListSpec | None, *, folds: bool = False) -> RequestList | None:
+        """A list of requests, with what its files hold; their names begin beside this file."""
+        folder = Folder() if self.document.lines is None else Folder(self.document.name).parent
+        if spec is None:
+            return None
+        return spec.built(folder, lambda i, why: self.refuse((*path, "ips", i), why), folds=folds)
+
 
 def compile_files(parts: Sequence[Part]) -> RuleSet | None:
     """The rules of a file and of those it includes as one set; None when there are findings."""
@@ -55,6 +64,7 @@ def compile_files(parts: Sequence[Part]) -> RuleSet | None:
     if not default:
         compiler.check_hosts()
     compiler.check_ignored()
+    deny, exempt = main.listed(("deny",), spec.deny, folds=True), main.listed(("exempt",), spec.exempt)
     if any(part.findings for part in parts):
         return None
     return RuleSet(
@@ -71,6 +81,9 @@ def compile_files(parts: Sequence[Part]) -> RuleSet | None:
         skip_preflight=spec.preflight == "skip",
         ignored=tuple(spec.lint.ignore),
         client=spec.client.settings,
+        deny=deny,
+        denied=spec.deny.answer if spec.deny else Answer(403),
+        exempt=exempt,
     )
 
 
@@ -130,6 +143,7 @@ class _Compiler:
             self._file.timezone,
             self._any_case(spec),
             self._file.client,
+            part.listed((*path, "exempt"), spec.exempt),
         )
         limits = compiler.limits(
             f"bucket:{spec.bucket}" if spec.bucket else name,
@@ -239,7 +253,7 @@ def _no_route(text: str) -> str:
 
 def _shared(limit: Limit) -> tuple[object, ...]:
     """What limits of one bucket have in common."""
-    return limit.algorithm, limit.key, limit.choose, limit.shadow
+    return limit.algorithm, limit.key, limit.choose, limit.shadow, limit.exempt
 
 
 def _taken(name: str, spec: RuleSpec, routes: Sequence[Route]) -> str:

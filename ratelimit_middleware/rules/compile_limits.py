@@ -20,7 +20,7 @@ from ratelimit_middleware.rules.client_written import holds, is_written_by_clien
 from ratelimit_middleware.rules.document import Path
 from ratelimit_middleware.rules.grammar import AskedText, LimitText, key_text, parse_limit
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec
-from ratelimit_middleware.rules.model import Limit
+from ratelimit_middleware.rules.model import Limit, RequestList
 from ratelimit_middleware.rules.queue_spec import InProgress
 from ratelimit_middleware.rules.schema import RuleSpec
 from ratelimit_middleware.rules.words import GrammarError, shown
@@ -41,6 +41,7 @@ class LimitCompiler:
         timezone: of the file.
         any_case: paths that differ in case only are one.
         client: what the file says of clients.
+        exempt: requests that the rule does not count.
     """
 
     path: Path
@@ -49,6 +50,7 @@ class LimitCompiler:
     timezone: str | None = None
     any_case: bool = False
     client: ClientSpec = field(default_factory=ClientSpec)
+    exempt: RequestList | None = None
 
     def limits(self, id_base: str, policy_name: Callable[[int], str]) -> tuple[Limit, ...]:
         """All limits whose numbers make sense."""
@@ -78,6 +80,7 @@ class LimitCompiler:
             missing=self._missing,
             max_wait_ns=self._max_wait_ns(text, algorithm, ("limit", index)),
             on_error=spec.on_error,
+            exempt=self.exempt,
         )
         if isinstance(text, AskedText):
             limit = replace(limit, choose=AskedLimit(text.asked, self._reader(limit)))
@@ -97,6 +100,7 @@ class LimitCompiler:
             missing=self._missing,
             settle=Released(),
             on_error=spec.on_error,
+            exempt=self.exempt,
         )
 
     def _max_wait_ns(self, text: Any, algorithm: Algorithm, place: Path) -> int:

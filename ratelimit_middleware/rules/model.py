@@ -15,6 +15,7 @@ from ratelimit_middleware.errors import RuleFileError, RuleProblem
 from ratelimit_middleware.identity import KeyBuilder, KeyKind, KeyPart, Missing, key_builder, overflow_key
 from ratelimit_middleware.request import Asked, RequestView
 from ratelimit_middleware.response import Response
+from ratelimit_middleware.rules.request_list import RequestList
 from ratelimit_middleware.store_settings import OnError, StoreSettings
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "KeyKind",
     "KeyPart",
     "Limit",
+    "RequestList",
     "Responder",
     "Route",
     "Rule",
@@ -87,6 +89,7 @@ class Limit:
         choose: gives the limit that holds for a request instead, None for none; it differs in the
             numbers only.
         on_error: what is done when the store does not answer; None = what the file says.
+        exempt: requests that are not counted.
         build_key: gives the key of a request's bucket.
         overflow: key of the bucket that new clients share when the store is full.
         plain: nothing but the key depends on the request.
@@ -105,6 +108,7 @@ class Limit:
     max_wait_ns: int = 0
     settle: Settle | None = None
     on_error: OnError | None = None
+    exempt: RequestList | None = None
     build_key: KeyBuilder = field(init=False, repr=False, compare=False)
     overflow: str = field(init=False, repr=False, compare=False)
     plain: bool = field(init=False, repr=False, compare=False)
@@ -116,7 +120,7 @@ class Limit:
         object.__setattr__(self, "overflow", overflow_key(self.rule_id))
         covers = not self.shadow and not isinstance(self.algorithm, Concurrency)
         object.__setattr__(self, "covers", covers)
-        plain = self.cost_of is None and self.choose is None and self.missing == "ip"
+        plain = not (self.cost_of or self.choose or self.exempt) and self.missing == "ip"
         object.__setattr__(self, "plain", plain)
 
     def awaited(self) -> tuple[Asked, ...]:
@@ -202,6 +206,9 @@ class RuleSet:
         skip_preflight: CORS preflights count under `always` only, and under rules that say so.
         ignored: warnings that are not given.
         client: who the client of a request is.
+        deny: requests that are refused whatever the limits say.
+        denied: what they hear.
+        exempt: requests that pass uncounted, unless they are denied.
 
     Raises:
         RuleFileError: two rules or policies have one name, or limits of one id have other numbers.
@@ -220,6 +227,9 @@ class RuleSet:
     skip_preflight: bool = True
     ignored: tuple[Ignored, ...] = ()
     client: Client = _PEERS
+    deny: RequestList | None = None
+    denied: Answer = Answer(403)
+    exempt: RequestList | None = None
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell apart what they name."""

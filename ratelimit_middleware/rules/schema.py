@@ -44,6 +44,7 @@ from ratelimit_middleware.rules.limit_spec import (
     WarmUp,
 )
 from ratelimit_middleware.rules.lint_spec import LintSpec, Since
+from ratelimit_middleware.rules.lists_spec import DenySpec, ListSpec
 from ratelimit_middleware.rules.model import HeadersOn, HeaderStyle, KeyPart, Responder
 from ratelimit_middleware.rules.queue_spec import Concurrent, Queue, QueueSpec
 from ratelimit_middleware.rules.rule_fields import (
@@ -154,6 +155,7 @@ class RuleSpec(Spec):
     preflight: _Preflight | None = None
     since: Since | None = None
     on_error: Annotated[OnError, plain(read_on_error, ON_ERROR)] | None = None
+    exempt: ListSpec | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> RuleSpec:
@@ -271,6 +273,8 @@ class FileSpec(Spec):
     client: ClientSpec = ClientSpec()
     response: ResponseSpec = ResponseSpec()
     lint: LintSpec = LintSpec()
+    deny: DenySpec | None = None
+    exempt: ListSpec | None = None
     timezone: Timezone | None = None
     case_sensitive: _CaseSensitive = True
     preflight: _Preflight = "skip"

@@ -22,7 +22,9 @@ pytestmark = pytest.mark.arithmetic
 DOCS = Path(__file__).parent.parent.parent / "docs"
 PAGE = (DOCS / "rules.md").read_text("utf-8")
 LIMITS_PAGE = (DOCS / "rule-file-limits.md").read_text("utf-8")
-BEHAVIORS = "".join((DOCS / f"{page}.md").read_text("utf-8") for page in ("queue", "concurrency"))
+BEHAVIORS = "".join(
+    (DOCS / f"{page}.md").read_text("utf-8") for page in ("queue", "concurrency", "exempt-and-deny")
+)
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE + LIMITS_PAGE + BEHAVIORS, re.MULTILINE | re.DOTALL)
 (IN_PYTHON,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 (FUNCTIONS,) = re.findall(r"^```python\n(.*?)^```$", LIMITS_PAGE, re.MULTILINE | re.DOTALL)

@@ -24,7 +24,7 @@ WAITING = {
     3: [],
     4: ["tiers", "reserve", "tiers", "charge"],
     5: [
-        *("reload", "deny_cache", "exempt", "deny", "tiers", "adaptive", "tiers", "penalty"),
+        *("reload", "deny_cache", "tiers", "adaptive", "tiers", "penalty"),
         *("metrics", "relate", "messages", "on_excess"),
     ],
 }

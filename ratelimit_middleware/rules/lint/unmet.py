@@ -42,7 +42,9 @@ def unmet_default(ruleset: RuleSet) -> Iterator[LintWarning]:
         return  # a file with hosts must have a default
     for rule in ruleset.limits:
         everything = any(route.path == "/**" and route.methods is None for route in rule.routes)
-        if everything and any(limit.covers and limit.missing != "skip" for limit in rule.limits):
+        if everything and any(
+            limit.covers and limit.missing != "skip" and not limit.exempt for limit in rule.limits
+        ):
             yield about(
                 ruleset,
                 default,
