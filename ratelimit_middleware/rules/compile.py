@@ -15,6 +15,7 @@ from ratelimit_middleware.rules.names import Names, wire_name
 from ratelimit_middleware.rules.route import REGEX, parse_route, regexes
 from ratelimit_middleware.rules.schema import FileSpec, RefusalSpec, RuleSpec
 from ratelimit_middleware.rules.store_spec import needs_workers
+from ratelimit_middleware.rules.tiers import TierPlan
 from ratelimit_middleware.rules.words import GrammarError, shown, unknown
 
 __all__ = ["Part", "compile_files"]
@@ -84,6 +85,7 @@ def compile_files(parts: Sequence[Part]) -> RuleSet | None:
         deny=deny,
         denied=spec.deny.answer if spec.deny else Answer(403),
         exempt=exempt,
+        tiers=spec.tiers.source(spec.client.settings) if spec.tiers else None,
     )
 
 
@@ -144,6 +146,7 @@ class _Compiler:
             self._any_case(spec),
             self._file.client,
             part.listed((*path, "exempt"), spec.exempt),
+            self._tiers(part, path, spec),
         )
         limits = compiler.limits(
             f"bucket:{spec.bucket}" if spec.bucket else name,
@@ -158,6 +161,24 @@ class _Compiler:
                     " rules that share a bucket have the same",
                 )
         return limits
+
+    def _tiers(self, part: Part, path: Path, spec: RuleSpec) -> TierPlan | None:
+        """What the tiers of the file have under a rule; None if it has the same for all."""
+        if spec.tiers is None:
+            return None
+        if self._file.tiers is None:
+            if "tiers" in self._parts[0].document.data:
+                return None  # they are refused already
+            part.refuse(
+                (*path, "tiers"),
+                "the file names no tiers: write `tiers: {by: …, pro: {scale: 10}}` at its top",
+            )
+            return None
+        return self._file.tiers.plan(
+            self._file.client.settings,
+            spec.tiers,
+            lambda name, why: part.refuse((*path, "tiers", name), why, at_key=True),
+        )
 
     def _routes(self, part: Part, path: Path, spec: RuleSpec) -> tuple[Route, ...]:
         """The routes of a rule, each once."""

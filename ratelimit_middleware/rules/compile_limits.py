@@ -17,12 +17,14 @@ from ratelimit_middleware.rules.algorithms import Numbers, algorithm_of
 from ratelimit_middleware.rules.choices import AskedLimit, MethodCost, Overrides, Released, has_glob
 from ratelimit_middleware.rules.client_spec import ClientSpec
 from ratelimit_middleware.rules.client_written import holds, is_written_by_client
+from ratelimit_middleware.rules.compile_tiers import TierCompiler, with_numbers
 from ratelimit_middleware.rules.document import Path
 from ratelimit_middleware.rules.grammar import AskedText, LimitText, key_text, parse_limit
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec
 from ratelimit_middleware.rules.model import Limit, RequestList
 from ratelimit_middleware.rules.queue_spec import InProgress
 from ratelimit_middleware.rules.schema import RuleSpec
+from ratelimit_middleware.rules.tiers import TierPlan
 from ratelimit_middleware.rules.words import GrammarError, shown
 
 __all__ = ["LimitCompiler"]
@@ -42,6 +44,7 @@ class LimitCompiler:
         any_case: paths that differ in case only are one.
         client: what the file says of clients.
         exempt: requests that the rule does not count.
+        tiers: what some tiers have in the place of its numbers.
     """
 
     path: Path
@@ -51,6 +54,7 @@ class LimitCompiler:
     any_case: bool = False
     client: ClientSpec = field(default_factory=ClientSpec)
     exempt: RequestList | None = None
+    tiers: TierPlan | None = None
 
     def limits(self, id_base: str, policy_name: Callable[[int], str]) -> tuple[Limit, ...]:
         """All limits whose numbers make sense."""
@@ -61,7 +65,7 @@ class LimitCompiler:
             limits.append(self._slots(self.spec.concurrency, len(made), id_base, policy_name(len(made))))
         if limits and self.spec.overrides:
             limits[0] = self._with_overrides(limits[0])
-        return tuple(limits)
+        return tuple(self._with_tiers(number, limit) for number, limit in enumerate(limits))
 
     def _limit(self, number: int, id_base: str, policy_name: Callable[[int], str]) -> Limit | None:
         index, text = self.spec.placed_limits[number]
@@ -182,7 +186,7 @@ class LimitCompiler:
                 return None
             if isinstance(found, AskedText) or found.key is not None:
                 raise GrammarError(f"{shown(text)} is not a plain limit such as `100/minute`")
-            return _with_numbers(limit, algorithm_of(self._numbers(found)), found.rate)
+            return with_numbers(limit, algorithm_of(self._numbers(found)), found.rate)
 
         return read
 
@@ -215,7 +219,16 @@ class LimitCompiler:
             self.refuse(("overrides", value), "an override is a limit with numbers, such as `100/minute`")
             return limit
         algorithm = self._algorithm(text, ("overrides", value))
-        return _with_numbers(limit, algorithm, _rate(text)) if algorithm else limit
+        return with_numbers(limit, algorithm, _rate(text)) if algorithm else limit
+
+    def _with_tiers(self, number: int, limit: Limit) -> Limit:
+        """A limit, with other numbers for some tiers."""
+        if self.tiers is None:
+            return limit
+        placed = self.spec.placed_limits
+        text = placed[number][1] if number < len(placed) else self.spec.concurrency
+        tiers = TierCompiler(self.tiers, self.refuse, self._algorithm, self._check_cost, self._max_wait_ns)
+        return tiers.limit(limit, text, is_first=number == 0)
 
     def _check_clients(self) -> None:
         """Refuse a limit that a client leaves by writing another header, if nothing else holds it."""
@@ -251,8 +264,3 @@ class LimitCompiler:
 def _rate(text: Any) -> str:
     """A limit as clients are shown it."""
     return str(text.limit.rate if isinstance(text, LongLimitSpec) else text.rate)
-
-
-def _with_numbers(limit: Limit, algorithm: Algorithm, rate: str) -> Limit:
-    policy = Policy(limit.policy.name, algorithm.quota, algorithm.window_ns, rate)
-    return replace(limit, policy=policy, algorithm=algorithm, choose=None)

@@ -22,6 +22,7 @@ from ratelimit_middleware.rules.schema import (
 )
 from ratelimit_middleware.rules.spec import Spec
 from ratelimit_middleware.rules.store_spec import StoreSpec
+from ratelimit_middleware.rules.tier_spec import TiersSpec
 from ratelimit_middleware.rules.words import (
     FILE_KEYS_NOT_YET,
     LIMIT_KEYS_NOT_YET,
@@ -44,6 +45,7 @@ _BLOCKS: dict[str | int, tuple[type[Spec], frozenset[str]]] = {
     "lint": (LintSpec, frozenset()),
     "deny": (DenySpec, frozenset()),
     "exempt": (ListSpec, frozenset()),
+    "tiers": (TiersSpec, frozenset()),
 }
 """The maps at the top of the file that have keys of their own."""
 _EMPTY = {"limit": "an empty list limits nothing: write a limit such as `100/minute`, or leave the rule out"}

@@ -16,6 +16,7 @@ from ratelimit_middleware.identity import KeyBuilder, KeyKind, KeyPart, Missing,
 from ratelimit_middleware.request import Asked, RequestView
 from ratelimit_middleware.response import Response
 from ratelimit_middleware.rules.request_list import RequestList
+from ratelimit_middleware.rules.tier_source import TierSource
 from ratelimit_middleware.store_settings import OnError, StoreSettings
 
 __all__ = [
@@ -209,6 +210,7 @@ class RuleSet:
         deny: requests that are refused whatever the limits say.
         denied: what they hear.
         exempt: requests that pass uncounted, unless they are denied.
+        tiers: tells the tier of a request.
 
     Raises:
         RuleFileError: two rules or policies have one name, or limits of one id have other numbers.
@@ -230,6 +232,7 @@ class RuleSet:
     deny: RequestList | None = None
     denied: Answer = Answer(403)
     exempt: RequestList | None = None
+    tiers: TierSource | None = None
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell apart what they name."""

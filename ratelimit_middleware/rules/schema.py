@@ -58,6 +58,8 @@ from ratelimit_middleware.rules.rule_fields import (
 )
 from ratelimit_middleware.rules.spec import Spec
 from ratelimit_middleware.rules.store_spec import StoreSpec, read_on_error
+from ratelimit_middleware.rules.tier_spec import RULE_TIERS, TiersSpec, read_rule_tiers
+from ratelimit_middleware.rules.tiers import TierValue
 from ratelimit_middleware.rules.values import (
     COST,
     DETAIL,
@@ -156,6 +158,7 @@ class RuleSpec(Spec):
     since: Since | None = None
     on_error: Annotated[OnError, plain(read_on_error, ON_ERROR)] | None = None
     exempt: ListSpec | None = None
+    tiers: Annotated[dict[str, TierValue] | None, plain(read_rule_tiers, RULE_TIERS)] = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> RuleSpec:
@@ -275,6 +278,7 @@ class FileSpec(Spec):
     lint: LintSpec = LintSpec()
     deny: DenySpec | None = None
     exempt: ListSpec | None = None
+    tiers: TiersSpec | None = None
     timezone: Timezone | None = None
     case_sensitive: _CaseSensitive = True
     preflight: _Preflight = "skip"

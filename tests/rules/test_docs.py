@@ -23,10 +23,13 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 PAGE = (DOCS / "rules.md").read_text("utf-8")
 LIMITS_PAGE = (DOCS / "rule-file-limits.md").read_text("utf-8")
 BEHAVIORS = "".join(
-    (DOCS / f"{page}.md").read_text("utf-8") for page in ("queue", "concurrency", "exempt-and-deny")
+    (DOCS / f"{page}.md").read_text("utf-8") for page in ("queue", "concurrency", "exempt-and-deny", "tiers")
 )
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE + LIMITS_PAGE + BEHAVIORS, re.MULTILINE | re.DOTALL)
 (IN_PYTHON,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+(PLANS,) = re.findall(
+    r"^```python\n(.*?)^```$", (DOCS / "tiers.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+)
 (FUNCTIONS,) = re.findall(r"^```python\n(.*?)^```$", LIMITS_PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -50,6 +53,9 @@ def app_of_the_page(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     exec(FUNCTIONS, module.__dict__)  # noqa: S102 - our own page
     monkeypatch.setitem(sys.modules, "shop", types.ModuleType("shop"))
     monkeypatch.setitem(sys.modules, "shop.limits", module)
+    plans = types.ModuleType("shop.plans")
+    exec(PLANS, plans.__dict__)  # noqa: S102 - our own page
+    monkeypatch.setitem(sys.modules, "shop.plans", plans)
     return module
 
 

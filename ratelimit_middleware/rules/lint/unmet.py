@@ -13,6 +13,7 @@ from ratelimit_middleware.rules.lint.cover import Cover
 from ratelimit_middleware.rules.lint.warning import LintWarning, about
 from ratelimit_middleware.rules.model import Rule, RuleSet
 from ratelimit_middleware.rules.route import fold
+from ratelimit_middleware.rules.tiers import Tiers
 from ratelimit_middleware.rules.words import shown
 
 __all__ = ["under_unlimited", "unmet_costs", "unmet_default", "unmet_overrides", "unplain_routes"]
@@ -74,8 +75,9 @@ def unmet_overrides(ruleset: RuleSet) -> Iterator[LintWarning]:
     """RL204: overrides for values that the key never has."""
     for rule in ruleset.rules:
         for limit in rule.limits:
-            if isinstance(limit.choose, Overrides):
-                for value, reason in _unmet_values(limit.choose):
+            overrides = limit.choose.overrides if isinstance(limit.choose, Tiers) else limit.choose
+            if isinstance(overrides, Overrides):
+                for value, reason in _unmet_values(overrides):
                     message = f"the override for {shown(value)} never holds: {reason}"
                     yield about(ruleset, rule, "RL204", message)
 
