@@ -131,6 +131,8 @@ def _own_answers(ruleset: RuleSet) -> Iterator[tuple[str, Answer]]:
     for rule in rules:
         if rule.answer:
             yield from ((limit.policy.name, rule.answer) for limit in rule.limits)
+            penalties = (limit.penalty for limit in rule.limits if limit.penalty)
+            yield from ((penalty.policy.name, rule.answer) for penalty in penalties)
 
 
 def _exposing(names: Sequence[str]) -> Field:

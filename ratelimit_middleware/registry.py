@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ratelimit_middleware.decision import UNCHECKED, Decision, Verdict
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.leases import LeaseKeeper
+from ratelimit_middleware.penalties import blocking, strikes_due, told
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.rules.match import Counted, Matcher
 from ratelimit_middleware.rules.model import Limit, RuleSet
@@ -53,6 +54,7 @@ class LimiterRegistry:
         limits = [limit for rule in ruleset.rules for limit in rule.limits]
         self._has_lists = ruleset.deny is not None or ruleset.exempt is not None
         self._awaits = any(limit.awaited() for limit in limits)
+        self._penalizes = any(limit.penalty for limit in limits)
         self._settles = any(limit.settle for limit in limits)
         self._keeper = LeaseKeeper(self._renew, _RENEW_EVERY_S)
         self._loop: AbstractEventLoop | None = None
@@ -73,7 +75,7 @@ class LimiterRegistry:
             return denied(error.limit)
         if not checks:
             return UNLIMITED
-        return self._verdict(limits, checks, self._threaded_store.take(checks))
+        return self._decided(limits, checks, self._threaded_store.take(checks))
 
     async def admit_async(self, view: RequestView) -> Verdict:
         """Decide a request on an event loop.
@@ -94,8 +96,14 @@ class LimiterRegistry:
         if not checks:
             return UNLIMITED
         if self._async_store is not None:
-            return self._verdict(limits, checks, await self._async_store.take_async(checks))
-        return self._verdict(limits, checks, self._threaded_store.take(checks))
+            decisions = await self._async_store.take_async(checks)
+            verdict = self._verdict(limits, checks, decisions)
+            due = [] if verdict.allowed or not self._penalizes else strikes_due(limits, checks, decisions)
+            if due:
+                strikes = await self._async_store.take_async([check for _, check in due])
+                verdict = blocking(verdict, due, strikes)
+            return verdict
+        return self._decided(limits, checks, self._threaded_store.take(checks))
 
     def begin(self, verdict: Verdict) -> Stay:
         """The app is about to be called for an admitted request that has bookings."""
@@ -142,11 +150,22 @@ class LimiterRegistry:
         self._keeper.close()
         self._threaded_store.close()
 
+    def _decided(
+        self, limits: Sequence[Limit], checks: Sequence[Check], decisions: Sequence[Decision]
+    ) -> Verdict:
+        """The verdict; a refusal is counted where the rule has a penalty, in a second call of the store."""
+        verdict = self._verdict(limits, checks, decisions)
+        due = [] if verdict.allowed or not self._penalizes else strikes_due(limits, checks, decisions)
+        if due:
+            strikes = self._threaded_store.take([check for _, check in due])
+            verdict = blocking(verdict, due, strikes)
+        return verdict
+
     def _verdict(
         self, limits: Sequence[Limit], checks: Sequence[Check], decisions: Sequence[Decision]
     ) -> Verdict:
         """The verdict, with what must be heard of again."""
-        verdict = judged(limits, decisions)
+        verdict = judged(*told(limits, decisions)) if self._penalizes else judged(limits, decisions)
         if not (verdict.wait_ns or self._settles):
             return verdict
         bookings = tuple(
@@ -248,6 +267,8 @@ def _add_varying(
                 limit.on_error,
             )
         )
+        if limit.penalty and not limit.shadow:
+            _add_varying(limit.penalty, view, route, limits, checks)
     return True
 
 

@@ -8,7 +8,7 @@ from math import inf
 from ratelimit_middleware.decision import UNCHECKED, Decision, Outcome, Verdict
 from ratelimit_middleware.rules.model import Limit
 
-__all__ = ["DENIED", "EXEMPT", "UNLIMITED", "denied", "judged", "turned_away"]
+__all__ = ["DENIED", "EXEMPT", "UNLIMITED", "denied", "judged", "refused_too", "turned_away"]
 
 UNLIMITED = Verdict(True, 0, None, (), None, ())  # noqa: FBT003 - fields in order
 """Nothing counts for the request."""
@@ -44,6 +44,15 @@ def judged(limits: Sequence[Limit], decisions: Sequence[Decision]) -> Verdict:
     wait_ns = max((outcome.decision.wait_ns for outcome in outcomes), default=0)
     binding_if_any = min(outcomes, key=_share_left, default=None)
     return Verdict(True, wait_ns, None, tuple(outcomes), binding_if_any, tuple(shadows))  # noqa: FBT003
+
+
+def refused_too(verdict: Verdict, refusing: Sequence[Outcome]) -> Verdict:
+    """A refusal to which others are added that refuse."""
+    outcomes = (*verdict.outcomes, *refusing)
+    binding = max((outcome for outcome in outcomes if not outcome.decision.allowed), key=_wait)
+    return verdict._replace(
+        outcomes=outcomes, binding=binding, retry_after_ns=binding.decision.retry_after_ns
+    )
 
 
 def turned_away(verdict: Verdict) -> Verdict:

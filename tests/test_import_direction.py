@@ -23,7 +23,7 @@ LAYERS = [
     {"client"},
     {"stores", "rules", "responses"},
     {"settling", "verdicts", "limiter", "responder", "views"},
-    {"leases"},
+    {"leases", "penalties"},
     {"registry"},
     {"build", "throttled", "answers", "shielding", "lines", "wsgi_response"},
     {"asgi_queue"},

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from ratelimit_middleware._types import Scope
+from ratelimit_middleware.algorithms.penalty import Penalty, Strike
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.answers import Answers
 from ratelimit_middleware.client import SeenView
@@ -71,7 +72,8 @@ class _WatchedStore(MemoryStore):
 
     def take(self, checks: Sequence[Check]) -> list[Decision]:
         """As `MemoryStore.take`."""
-        self.asked = checks
+        if not any(isinstance(check.algorithm, Strike) for check in checks):
+            self.asked = [check for check in checks if not isinstance(check.algorithm, Penalty)]
         return super().take(checks)
 
 

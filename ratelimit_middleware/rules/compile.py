@@ -12,6 +12,7 @@ from ratelimit_middleware.rules.document import Document, Finding, Path
 from ratelimit_middleware.rules.lists_spec import ListSpec
 from ratelimit_middleware.rules.model import Answer, Limit, RequestList, Route, Rule, RuleSet
 from ratelimit_middleware.rules.names import Names, wire_name
+from ratelimit_middleware.rules.penalty_spec import with_penalty
 from ratelimit_middleware.rules.route import REGEX, parse_route, regexes
 from ratelimit_middleware.rules.schema import FileSpec, RefusalSpec, RuleSpec
 from ratelimit_middleware.rules.store_spec import needs_workers
@@ -152,6 +153,13 @@ class _Compiler:
             f"bucket:{spec.bucket}" if spec.bucket else name,
             lambda number: self._names.policy(base, number, chosen=bool(spec.name)),
         )
+        if spec.penalty and spec.mode == "shadow":
+            part.refuse(
+                (*path, "penalty"), "a rule that only watches blocks nobody: leave `penalty` out", at_key=True
+            )
+        elif spec.penalty:
+            name = self._names.policy(f"{base}-penalty", 0, chosen=False)
+            limits = with_penalty(limits, spec.penalty, name)
         if spec.bucket:
             first = self._buckets.setdefault(spec.bucket, limits)
             if [_shared(limit) for limit in first] != [_shared(limit) for limit in limits]:
@@ -274,7 +282,8 @@ def _no_route(text: str) -> str:
 
 def _shared(limit: Limit) -> tuple[object, ...]:
     """What limits of one bucket have in common."""
-    return limit.algorithm, limit.key, limit.choose, limit.shadow, limit.exempt
+    penalty = limit.penalty and limit.penalty.algorithm
+    return limit.algorithm, limit.key, limit.choose, limit.shadow, limit.exempt, penalty
 
 
 def _taken(name: str, spec: RuleSpec, routes: Sequence[Route]) -> str:

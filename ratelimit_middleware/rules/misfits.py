@@ -12,6 +12,7 @@ from ratelimit_middleware.rules.document import BROKEN, Path
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec, WarmUpSpec
 from ratelimit_middleware.rules.lint_spec import LintSpec
 from ratelimit_middleware.rules.lists_spec import DenySpec, ListSpec
+from ratelimit_middleware.rules.penalty_spec import PenaltySpec
 from ratelimit_middleware.rules.queue_spec import QueueSpec
 from ratelimit_middleware.rules.schema import (
     FileSpec,
@@ -50,7 +51,12 @@ _BLOCKS: dict[str | int, tuple[type[Spec], frozenset[str]]] = {
 """The maps at the top of the file that have keys of their own."""
 _EMPTY = {"limit": "an empty list limits nothing: write a limit such as `100/minute`, or leave the rule out"}
 
-_SMALL_MAPS: dict[str, type[Spec]] = {"exempt": ListSpec, "queue": QueueSpec, "warm_up": WarmUpSpec}
+_SMALL_MAPS: dict[str, type[Spec]] = {
+    "exempt": ListSpec,
+    "penalty": PenaltySpec,
+    "queue": QueueSpec,
+    "warm_up": WarmUpSpec,
+}
 
 
 class Misfit(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.concurrency import Concurrency
+from ratelimit_middleware.algorithms.penalty import Strike
 from ratelimit_middleware.client import Client
 from ratelimit_middleware.decision import Policy, Verdict
 from ratelimit_middleware.errors import RuleFileError, RuleProblem
@@ -34,6 +35,7 @@ __all__ = [
     "Rule",
     "RuleSet",
     "Settle",
+    "Strikes",
 ]
 
 HeaderStyle: TypeAlias = Literal["draft-11", "draft-7", "draft-6", "legacy", "legacy-seconds"]
@@ -52,6 +54,18 @@ class Settle(Protocol):
 
     def __call__(self, taken: int, response: Response) -> int:
         """The permits due, of which `taken` are booked."""
+
+
+class Strikes(NamedTuple):
+    """What a penalty counts.
+
+    Attributes:
+        algorithm: counts a refusal.
+        counts: names of the policies whose refusals are counted.
+    """
+
+    algorithm: Strike
+    counts: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +105,8 @@ class Limit:
             numbers only.
         on_error: what is done when the store does not answer; None = what the file says.
         exempt: requests that are not counted.
+        penalty: is checked with it; blocks clients that the rule has refused too often.
+        strikes: of a penalty: what it counts.
         build_key: gives the key of a request's bucket.
         overflow: key of the bucket that new clients share when the store is full.
         plain: nothing but the key depends on the request.
@@ -110,6 +126,8 @@ class Limit:
     settle: Settle | None = None
     on_error: OnError | None = None
     exempt: RequestList | None = None
+    penalty: Limit | None = None
+    strikes: Strikes | None = None
     build_key: KeyBuilder = field(init=False, repr=False, compare=False)
     overflow: str = field(init=False, repr=False, compare=False)
     plain: bool = field(init=False, repr=False, compare=False)
@@ -121,7 +139,7 @@ class Limit:
         object.__setattr__(self, "overflow", overflow_key(self.rule_id))
         covers = not self.shadow and not isinstance(self.algorithm, Concurrency)
         object.__setattr__(self, "covers", covers)
-        plain = not (self.cost_of or self.choose or self.exempt) and self.missing == "ip"
+        plain = not (self.cost_of or self.choose or self.exempt or self.penalty) and self.missing == "ip"
         object.__setattr__(self, "plain", plain)
 
     def awaited(self) -> tuple[Asked, ...]:

@@ -46,6 +46,7 @@ from ratelimit_middleware.rules.limit_spec import (
 from ratelimit_middleware.rules.lint_spec import LintSpec, Since
 from ratelimit_middleware.rules.lists_spec import DenySpec, ListSpec
 from ratelimit_middleware.rules.model import HeadersOn, HeaderStyle, KeyPart, Responder
+from ratelimit_middleware.rules.penalty_spec import PenaltySpec
 from ratelimit_middleware.rules.queue_spec import Concurrent, Queue, QueueSpec
 from ratelimit_middleware.rules.rule_fields import (
     read_cost,
@@ -158,6 +159,7 @@ class RuleSpec(Spec):
     since: Since | None = None
     on_error: Annotated[OnError, plain(read_on_error, ON_ERROR)] | None = None
     exempt: ListSpec | None = None
+    penalty: PenaltySpec | None = None
     tiers: Annotated[dict[str, TierValue] | None, plain(read_rule_tiers, RULE_TIERS)] = None
 
     @model_validator(mode="after")

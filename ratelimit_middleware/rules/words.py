@@ -23,7 +23,7 @@ FILE_KEYS_NOT_YET = frozenset({"reload"})
 STORE_KEYS_NOT_YET = frozenset({"deny_cache"})
 RULE_KEYS_NOT_YET = frozenset({
     "adaptive", "chain", "charge", "enforce", "messages",
-    "metrics", "on_excess", "penalty", "relate",
+    "metrics", "on_excess", "relate",
 })
 LIMIT_KEYS_NOT_YET = frozenset({"delay"})
 # fmt: on

@@ -23,7 +23,8 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 PAGE = (DOCS / "rules.md").read_text("utf-8")
 LIMITS_PAGE = (DOCS / "rule-file-limits.md").read_text("utf-8")
 BEHAVIORS = "".join(
-    (DOCS / f"{page}.md").read_text("utf-8") for page in ("queue", "concurrency", "exempt-and-deny", "tiers")
+    (DOCS / f"{page}.md").read_text("utf-8")
+    for page in ("queue", "concurrency", "exempt-and-deny", "tiers", "penalty")
 )
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE + LIMITS_PAGE + BEHAVIORS, re.MULTILINE | re.DOTALL)
 (IN_PYTHON,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

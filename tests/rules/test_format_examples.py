@@ -27,7 +27,7 @@ WAITING = {
     3: [],
     4: ["reserve", "charge"],
     5: [
-        *("reload", "deny_cache", "adaptive", "penalty"),
+        *("reload", "deny_cache", "adaptive"),
         *("metrics", "relate", "messages", "on_excess"),
     ],
 }
