@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ratelimit_middleware.decision import Outcome, Verdict
 from ratelimit_middleware.errors import StoreUnavailableError
-from ratelimit_middleware.headers import Field, field_names, rate_limit_fields
+from ratelimit_middleware.headers import SHADOW_FIELD, Field, field_names, rate_limit_fields, shadow_field
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.responder import replaced
 from ratelimit_middleware.responses import Refusal, not_allowed, over_limit, unavailable
@@ -62,7 +62,9 @@ class Answers:
         "_refused",
         "_refused_exposed",
         "_report",
+        "_shadow_header",
         "_styles",
+        "_watches",
     )
 
     def __init__(
@@ -77,8 +79,10 @@ class Answers:
         self._denied = ruleset.denied
         self._by_policy = dict(_own_answers(ruleset))
         self._styles = ruleset.headers
+        self._watches = ruleset.shadow
+        self._shadow_header = ruleset.shadow_header
         self._admitted_styles = ruleset.headers if ruleset.headers_on == "all" else ()
-        names = field_names(ruleset.headers)
+        names = field_names(ruleset.headers) + [SHADOW_FIELD] * ruleset.shadow_header
         self._exposed = _exposing(names) if ruleset.expose_cors else None
         self._refused_exposed = _exposing([*names, "Retry-After"]) if ruleset.expose_cors else None
 
@@ -87,9 +91,15 @@ class Answers:
         if not verdict.allowed:
             return self._denial(view) if verdict is DENIED else self._refusal(view, verdict)
         fields = rate_limit_fields(verdict, self._admitted_styles)
+        if self._shadow_header and verdict.shadows:
+            fields.append(shadow_field(verdict.shadows))
         if self._exposed and fields and view.header("origin") is not None:
             fields.append(self._exposed)
         return fields
+
+    def undecided(self, view: RequestView, error: Exception) -> Refusal | list[Field]:
+        """The limits cannot be checked: 503, and nothing where rules only watch."""
+        return [] if self._watches else self.unavailable(view, error)
 
     def unavailable(self, view: RequestView, error: Exception | None = None) -> Refusal:
         """503: the limits cannot be checked, for the reason of `error`."""
@@ -113,6 +123,8 @@ class Answers:
         )
         if answer.responder:
             refusal = self._asked(answer.responder, view, verdict, refusal)
+        if self._shadow_header and verdict.shadows:
+            refusal.headers.append(shadow_field(verdict.shadows))
         if self._refused_exposed and view.header("origin") is not None:
             refusal.headers.append(self._refused_exposed)
         return refusal

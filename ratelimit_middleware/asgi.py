@@ -11,7 +11,13 @@ from ratelimit_middleware.answers import TOLD, Answers, Told, is_tighter
 from ratelimit_middleware.build import RulesSource, build_registry
 from ratelimit_middleware.clock import Clock
 from ratelimit_middleware.decision import Verdict
-from ratelimit_middleware.faults import LIMITER_FAILED, RESPONDER_FAILED, SETTLING_FAILED, FaultLog
+from ratelimit_middleware.faults import (
+    LIMITER_FAILED,
+    LIMITER_FAILED_WATCHING,
+    RESPONDER_FAILED,
+    SETTLING_FAILED,
+    FaultLog,
+)
 from ratelimit_middleware.headers import Field
 from ratelimit_middleware.request import AsgiView
 from ratelimit_middleware.responses import Refusal
@@ -60,7 +66,8 @@ class RateLimitMiddleware:
     ) -> None:
         self._app = app
         self._registry = build_registry(rules, store=store, clock=clock)
-        self._faults = FaultLog(LIMITER_FAILED, clock=clock)
+        watches = self._registry.ruleset.shadow
+        self._faults = FaultLog(LIMITER_FAILED_WATCHING if watches else LIMITER_FAILED, clock=clock)
         self._unsettled = FaultLog(SETTLING_FAILED, clock=clock)
         self._queue = _queue(self._registry.ruleset, self._undo)
         self._views = Views(self._registry.ruleset, AsgiView, clock)
@@ -80,7 +87,7 @@ class RateLimitMiddleware:
             reply = self._answers.answer(view, verdict)
         except Exception as error:  # noqa: BLE001 - a limiter that fails must not let requests through
             self._faults.report(error)
-            reply = self._answers.unavailable(view, error)
+            reply = self._answers.undecided(view, error)
         outer: Told | None = scope.get(TOLD)
         if isinstance(reply, Refusal):
             if outer:

@@ -17,7 +17,7 @@ from ratelimit_middleware.rules.match import Counted, Matcher
 from ratelimit_middleware.rules.model import Limit, RuleSet
 from ratelimit_middleware.settling import Booking, Stay, Step
 from ratelimit_middleware.stores.base import AsyncStore, Check, Store
-from ratelimit_middleware.verdicts import DENIED, EXEMPT, UNLIMITED, denied, judged
+from ratelimit_middleware.verdicts import DENIED, EXEMPT, UNLIMITED, WOULD_DENY, denied, judged, watched
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -54,6 +54,7 @@ class LimiterRegistry:
         limits = [limit for rule in ruleset.rules for limit in rule.limits]
         self._has_lists = ruleset.deny is not None or ruleset.exempt is not None
         self._awaits = any(limit.awaited() for limit in limits)
+        self._watches = ruleset.shadow
         self._penalizes = any(limit.penalty for limit in limits)
         self._settles = any(limit.settle for limit in limits)
         self._keeper = LeaseKeeper(self._renew, _RENEW_EVERY_S)
@@ -72,7 +73,7 @@ class LimiterRegistry:
         try:
             limits, checks = self._checks(view)
         except _DeniedError as error:
-            return denied(error.limit)
+            return watched(denied(error.limit)) if self._watches else denied(error.limit)
         if not checks:
             return UNLIMITED
         return self._decided(limits, checks, self._threaded_store.take(checks))
@@ -92,7 +93,7 @@ class LimiterRegistry:
         try:
             limits, checks = self._checks(view)
         except _DeniedError as error:
-            return denied(error.limit)
+            return watched(denied(error.limit)) if self._watches else denied(error.limit)
         if not checks:
             return UNLIMITED
         if self._async_store is not None:
@@ -102,7 +103,7 @@ class LimiterRegistry:
             if due:
                 strikes = await self._async_store.take_async([check for _, check in due])
                 verdict = blocking(verdict, due, strikes)
-            return verdict
+            return watched(verdict) if self._watches else verdict
         return self._decided(limits, checks, self._threaded_store.take(checks))
 
     def begin(self, verdict: Verdict) -> Stay:
@@ -159,7 +160,7 @@ class LimiterRegistry:
         if due:
             strikes = self._threaded_store.take([check for _, check in due])
             verdict = blocking(verdict, due, strikes)
-        return verdict
+        return watched(verdict) if self._watches else verdict
 
     def _verdict(
         self, limits: Sequence[Limit], checks: Sequence[Check], decisions: Sequence[Decision]
@@ -197,13 +198,13 @@ class LimiterRegistry:
     def _listed(self, view: RequestView) -> Verdict | None:
         """The verdict on a request that is on a list of the file."""
         if self.ruleset.deny and self.ruleset.deny(view):
-            return DENIED
+            return WOULD_DENY if self._watches else DENIED
         return EXEMPT if self.ruleset.exempt and self.ruleset.exempt(view) else None
 
     async def _ask(self, view: RequestView) -> None:
         """Await the functions of the app, so that all that follows is plain computing."""
         counted = self._match(view)
-        may_skip = any(limit.missing == "skip" or limit.exempt for limit, _ in counted)
+        may_skip = any(limit.missing == "skip" or limit.exempt or limit.share for limit, _ in counted)
         for limit, _ in (*counted, *self._default) if may_skip else counted:
             for asked in limit.awaited():
                 await asked.ask(view)
@@ -240,7 +241,7 @@ class LimiterRegistry:
 def _add_varying(
     limit: Limit, view: RequestView, route: str, limits: list[Limit], checks: list[Check]
 ) -> bool:
-    """Add a limit that depends on the request; False if it is skipped.
+    """Add a limit that depends on the request; False if it is skipped, or only watches this client.
 
     Raises:
         _DeniedError: the request lacks a part of the key, and the rule does not admit that.
@@ -253,6 +254,9 @@ def _add_varying(
             raise _DeniedError(limit)
         return False
     chosen = limit.choose(limit, view, route) if limit.choose else limit
+    is_watched = limit.share is not None and key not in limit.share
+    if is_watched and chosen:
+        chosen = chosen.watching
     if chosen:  # else unlimited for this request, which is an answer too
         cost = limit.cost_of(view) if limit.cost_of else limit.cost
         limits.append(chosen)
@@ -263,13 +267,13 @@ def _add_varying(
                 limit.overflow,
                 cost,
                 chosen.max_wait_ns,
-                limit.shadow,
+                chosen.shadow,
                 limit.on_error,
             )
         )
-        if limit.penalty and not limit.shadow:
+        if limit.penalty and not chosen.shadow:
             _add_varying(limit.penalty, view, route, limits, checks)
-    return True
+    return not is_watched
 
 
 def _is_uncovered(counted: Counted, skipped: Sequence[Limit]) -> bool:

@@ -8,7 +8,17 @@ from math import inf
 from ratelimit_middleware.decision import UNCHECKED, Decision, Outcome, Verdict
 from ratelimit_middleware.rules.model import Limit
 
-__all__ = ["DENIED", "EXEMPT", "UNLIMITED", "denied", "judged", "refused_too", "turned_away"]
+__all__ = [
+    "DENIED",
+    "EXEMPT",
+    "UNLIMITED",
+    "WOULD_DENY",
+    "denied",
+    "judged",
+    "refused_too",
+    "turned_away",
+    "watched",
+]
 
 UNLIMITED = Verdict(True, 0, None, (), None, ())  # noqa: FBT003 - fields in order
 """Nothing counts for the request."""
@@ -16,6 +26,8 @@ EXEMPT = Verdict(True, 0, None, (), None, ())  # noqa: FBT003
 """The request is on the list `exempt`. Known by identity, as is the next one."""
 DENIED = Verdict(False, 0, None, (), None, ())  # noqa: FBT003
 """The request is on the list `deny`."""
+WOULD_DENY = Verdict(True, 0, None, (), None, ())  # noqa: FBT003
+"""It is, and the file only watches."""
 
 
 def denied(limit: Limit) -> Verdict:
@@ -64,6 +76,12 @@ def turned_away(verdict: Verdict) -> Verdict:
     binding = max((o for o in outcomes if not o.decision.allowed), key=_wait)
     retry_after_ns = binding.decision.retry_after_ns
     return Verdict(False, 0, retry_after_ns, outcomes, binding, verdict.shadows)  # noqa: FBT003
+
+
+def watched(verdict: Verdict) -> Verdict:
+    """The verdict of a file that only watches: admitted at once, and what would have been is told."""
+    shadows = (*verdict.outcomes, *verdict.shadows)
+    return Verdict(True, 0, None, (), None, shadows, verdict.bookings)  # noqa: FBT003
 
 
 def _wait(outcome: Outcome) -> float:

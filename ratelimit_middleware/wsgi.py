@@ -13,7 +13,13 @@ from ratelimit_middleware.build import RulesSource, build_registry, processes_wa
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock
 from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.errors import StoreError
-from ratelimit_middleware.faults import LIMITER_FAILED, RESPONDER_FAILED, SETTLING_FAILED, FaultLog
+from ratelimit_middleware.faults import (
+    LIMITER_FAILED,
+    LIMITER_FAILED_WATCHING,
+    RESPONDER_FAILED,
+    SETTLING_FAILED,
+    FaultLog,
+)
 from ratelimit_middleware.headers import Field
 from ratelimit_middleware.request import WsgiView
 from ratelimit_middleware.responses import Refusal, reason
@@ -63,7 +69,8 @@ class RateLimitMiddleware:
             raise StoreError(f"WSGI cannot await {type(store).__name__}: give it a store that threads call")
         self._registry = build_registry(rules, store=store, clock=clock, awaits=False)
         self._processes = processes_warning(self._registry)
-        self._faults = FaultLog(LIMITER_FAILED, clock=clock)
+        watches = self._registry.ruleset.shadow
+        self._faults = FaultLog(LIMITER_FAILED_WATCHING if watches else LIMITER_FAILED, clock=clock)
         self._unsettled = FaultLog(SETTLING_FAILED, clock=clock)
         self._places = threading.Semaphore(max_waiting_threads)
         self._views = Views(self._registry.ruleset, WsgiView, clock)
@@ -83,7 +90,7 @@ class RateLimitMiddleware:
             reply = self._answers.answer(view, verdict)
         except Exception as error:  # noqa: BLE001 - a limiter that fails must not let requests through
             self._faults.report(error)
-            reply = self._answers.unavailable(view, error)
+            reply = self._answers.undecided(view, error)
         outer: Told | None = environ.get(TOLD)
         if isinstance(reply, Refusal):
             if outer:

@@ -31,7 +31,7 @@ from ratelimit_middleware.rules.match import Matcher
 from ratelimit_middleware.rules.model import KeyPart, Limit, Rule, RuleSet
 from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.stores.memory import MemoryStore
-from ratelimit_middleware.verdicts import DENIED, EXEMPT
+from ratelimit_middleware.verdicts import DENIED, EXEMPT, WOULD_DENY
 
 __all__ = ["Question", "explain"]
 
@@ -101,7 +101,7 @@ def _told(ruleset: RuleSet, question: Question) -> Iterator[str]:
         verdicts = asyncio.run(_sent(registry, view, question.repeat))
     except Exception as error:  # noqa: BLE001 - a function of the app may raise anything
         yield f"\nthe limits cannot be checked: {type(error).__name__}: {error}"
-        yield from _answers([_refused(answers.unavailable(view))])
+        yield from _answers([_step(EXEMPT, answers.undecided(view, error))])
         return
     if not store.asked:
         yield _why_free(ruleset, view, verdicts[0]) if verdicts[0].allowed else _why_denied(verdicts[0])
@@ -119,10 +119,13 @@ async def _sent(registry: LimiterRegistry, view: RequestView, repeat: int) -> li
 def _limits(ruleset: RuleSet, checks: Sequence[Check], verdict: Verdict) -> Iterator[str]:
     """Each limit that counts, with its bucket."""
     homes = {limit.policy.name: (rule, limit) for rule in _rules(ruleset) for limit in rule.limits}
-    enforced, watched = iter(verdict.outcomes), iter(verdict.shadows)
+    told = (*verdict.outcomes, *verdict.shadows)  # those that enforce come first
+    enforced = iter(told)
+    watched = iter(told[sum(not check.shadow for check in checks) :])
     for check in checks:
         policy = next(watched if check.shadow else enforced).policy
-        yield f"\n{policy.name}: {policy.text}{', shadow: never refuses' if check.shadow else ''}"
+        watches = check.shadow or ruleset.shadow
+        yield f"\n{policy.name}: {policy.text}{', shadow: never refuses' if watches else ''}"
         if policy.name in homes:
             rule, limit = homes[policy.name]
             yield f"  rule    {rule.name}"
@@ -133,6 +136,8 @@ def _limits(ruleset: RuleSet, checks: Sequence[Check], verdict: Verdict) -> Iter
 
 def _why_free(ruleset: RuleSet, view: RequestView, verdict: Verdict) -> str:
     """Which rule lets a request pass uncounted."""
+    if verdict is WOULD_DENY:
+        return "\nthe request is on the list `deny`, and the file only watches"
     if verdict is EXEMPT:
         return "\nthe request is on the list `exempt`"
     for rule in ruleset.limits:

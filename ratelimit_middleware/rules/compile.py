@@ -87,6 +87,8 @@ def compile_files(parts: Sequence[Part]) -> RuleSet | None:
         denied=spec.deny.answer if spec.deny else Answer(403),
         exempt=exempt,
         tiers=spec.tiers.source(spec.client.settings) if spec.tiers else None,
+        shadow=spec.mode == "shadow",
+        shadow_header=spec.response.shadow_header,
     )
 
 
@@ -153,11 +155,10 @@ class _Compiler:
             f"bucket:{spec.bucket}" if spec.bucket else name,
             lambda number: self._names.policy(base, number, chosen=bool(spec.name)),
         )
-        if spec.penalty and spec.mode == "shadow":
-            part.refuse(
-                (*path, "penalty"), "a rule that only watches blocks nobody: leave `penalty` out", at_key=True
-            )
-        elif spec.penalty:
+        for key in ("penalty", "enforce"):
+            if key in spec.model_fields_set and spec.mode == "shadow":
+                part.refuse((*path, key), f"a rule that only watches refuses nobody: leave `{key}` out")
+        if spec.penalty:
             name = self._names.policy(f"{base}-penalty", 0, chosen=False)
             limits = with_penalty(limits, spec.penalty, name)
         if spec.bucket:

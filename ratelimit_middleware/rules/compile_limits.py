@@ -24,6 +24,7 @@ from ratelimit_middleware.rules.limit_spec import LongLimitSpec
 from ratelimit_middleware.rules.model import Limit, RequestList
 from ratelimit_middleware.rules.queue_spec import InProgress
 from ratelimit_middleware.rules.schema import RuleSpec
+from ratelimit_middleware.rules.shares import Share
 from ratelimit_middleware.rules.tiers import TierPlan
 from ratelimit_middleware.rules.words import GrammarError, shown
 
@@ -85,6 +86,7 @@ class LimitCompiler:
             max_wait_ns=self._max_wait_ns(text, algorithm, ("limit", index)),
             on_error=spec.on_error,
             exempt=self.exempt,
+            share=self._share(id_base),
         )
         if isinstance(text, AskedText):
             limit = replace(limit, choose=AskedLimit(text.asked, self._reader(limit)))
@@ -105,7 +107,13 @@ class LimitCompiler:
             settle=Released(),
             on_error=spec.on_error,
             exempt=self.exempt,
+            share=self._share(id_base),
         )
+
+    def _share(self, salt: str) -> Share | None:
+        """The clients that the rule refuses, if not all."""
+        share = self.spec.enforce
+        return replace(share, salt=salt) if share and share.hundredths < Share.ALL else None
 
     def _max_wait_ns(self, text: Any, algorithm: Algorithm, place: Path) -> int:
         """How long a request may be delayed, so that no more wait than there are places."""

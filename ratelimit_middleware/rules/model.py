@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -17,6 +17,7 @@ from ratelimit_middleware.identity import KeyBuilder, KeyKind, KeyPart, Missing,
 from ratelimit_middleware.request import Asked, RequestView
 from ratelimit_middleware.response import Response
 from ratelimit_middleware.rules.request_list import RequestList
+from ratelimit_middleware.rules.shares import Share
 from ratelimit_middleware.rules.tier_source import TierSource
 from ratelimit_middleware.store_settings import OnError, StoreSettings
 
@@ -107,8 +108,10 @@ class Limit:
         exempt: requests that are not counted.
         penalty: is checked with it; blocks clients that the rule has refused too often.
         strikes: of a penalty: what it counts.
+        share: clients that it refuses; all others it only watches. None = all.
         build_key: gives the key of a request's bucket.
         overflow: key of the bucket that new clients share when the store is full.
+        watching: the same limit for clients that are not in its share.
         plain: nothing but the key depends on the request.
         covers: with it checked, a request needs no `default`.
     """
@@ -128,8 +131,10 @@ class Limit:
     exempt: RequestList | None = None
     penalty: Limit | None = None
     strikes: Strikes | None = None
+    share: Share | None = None
     build_key: KeyBuilder = field(init=False, repr=False, compare=False)
     overflow: str = field(init=False, repr=False, compare=False)
+    watching: Limit | None = field(init=False, repr=False, compare=False)
     plain: bool = field(init=False, repr=False, compare=False)
     covers: bool = field(init=False, repr=False, compare=False)
 
@@ -139,8 +144,13 @@ class Limit:
         object.__setattr__(self, "overflow", overflow_key(self.rule_id))
         covers = not self.shadow and not isinstance(self.algorithm, Concurrency)
         object.__setattr__(self, "covers", covers)
-        plain = not (self.cost_of or self.choose or self.exempt or self.penalty) and self.missing == "ip"
+        plain = (
+            not (self.cost_of or self.choose or self.exempt or self.penalty or self.share)
+            and self.missing == "ip"
+        )
         object.__setattr__(self, "plain", plain)
+        watching = replace(self, share=None, shadow=True, penalty=None) if self.share else None
+        object.__setattr__(self, "watching", watching)
 
     def awaited(self) -> tuple[Asked, ...]:
         """The functions whose answers must be awaited before the limit is checked."""
@@ -229,6 +239,8 @@ class RuleSet:
         denied: what they hear.
         exempt: requests that pass uncounted, unless they are denied.
         tiers: tells the tier of a request.
+        shadow: nothing is refused or delayed; what would have been is told as of shadow limits.
+        shadow_header: whether clients are sent what shadow limits say.
 
     Raises:
         RuleFileError: two rules or policies have one name, or limits of one id have other numbers.
@@ -251,6 +263,8 @@ class RuleSet:
     denied: Answer = Answer(403)
     exempt: RequestList | None = None
     tiers: TierSource | None = None
+    shadow: bool = False
+    shadow_header: bool = False
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell apart what they name."""

@@ -57,6 +57,7 @@ from ratelimit_middleware.rules.rule_fields import (
     read_rule_method,
     read_unmatched_routes,
 )
+from ratelimit_middleware.rules.shadow_spec import Enforced, FileMode
 from ratelimit_middleware.rules.spec import Spec
 from ratelimit_middleware.rules.store_spec import StoreSpec, read_on_error
 from ratelimit_middleware.rules.tier_spec import RULE_TIERS, TiersSpec, read_rule_tiers
@@ -160,6 +161,7 @@ class RuleSpec(Spec):
     on_error: Annotated[OnError, plain(read_on_error, ON_ERROR)] | None = None
     exempt: ListSpec | None = None
     penalty: PenaltySpec | None = None
+    enforce: Enforced | None = None
     tiers: Annotated[dict[str, TierValue] | None, plain(read_rule_tiers, RULE_TIERS)] = None
 
     @model_validator(mode="after")
@@ -245,6 +247,7 @@ class ResponseSpec(RefusalSpec):
         HeadersOn, plain(read_headers_on, choice(("all", "refused"), "On which responses."))
     ] = "all"
     expose_cors: Annotated[bool, plain(read_flag("expose_cors"), FLAG)] = False
+    shadow_header: Annotated[bool, plain(read_flag("shadow_header"), FLAG)] = False
 
 
 class _Numbered:
@@ -281,6 +284,7 @@ class FileSpec(Spec):
     deny: DenySpec | None = None
     exempt: ListSpec | None = None
     tiers: TiersSpec | None = None
+    mode: FileMode = "enforce"
     timezone: Timezone | None = None
     case_sensitive: _CaseSensitive = True
     preflight: _Preflight = "skip"

@@ -22,7 +22,7 @@ __all__ = [
 FILE_KEYS_NOT_YET = frozenset({"reload"})
 STORE_KEYS_NOT_YET = frozenset({"deny_cache"})
 RULE_KEYS_NOT_YET = frozenset({
-    "adaptive", "chain", "charge", "enforce", "messages",
+    "adaptive", "chain", "charge", "messages",
     "metrics", "on_excess", "relate",
 })
 LIMIT_KEYS_NOT_YET = frozenset({"delay"})

@@ -24,7 +24,7 @@ PAGE = (DOCS / "rules.md").read_text("utf-8")
 LIMITS_PAGE = (DOCS / "rule-file-limits.md").read_text("utf-8")
 BEHAVIORS = "".join(
     (DOCS / f"{page}.md").read_text("utf-8")
-    for page in ("queue", "concurrency", "exempt-and-deny", "tiers", "penalty")
+    for page in ("queue", "concurrency", "exempt-and-deny", "tiers", "penalty", "shadow")
 )
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE + LIMITS_PAGE + BEHAVIORS, re.MULTILINE | re.DOTALL)
 (IN_PYTHON,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

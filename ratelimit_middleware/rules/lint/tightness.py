@@ -128,6 +128,8 @@ def _always_beside(limit: Limit, other: Limit) -> bool:
     """
     if limit.shadow or other.shadow or limit.choose or other.choose:
         return False
+    if other.share:
+        return False
     if other.exempt and other.exempt != limit.exempt:
         return False
     if limit.max_wait_ns or limit.settle != other.settle:

@@ -44,7 +44,8 @@ def unmet_default(ruleset: RuleSet) -> Iterator[LintWarning]:
     for rule in ruleset.limits:
         everything = any(route.path == "/**" and route.methods is None for route in rule.routes)
         if everything and any(
-            limit.covers and limit.missing != "skip" and not limit.exempt for limit in rule.limits
+            limit.covers and limit.missing != "skip" and not (limit.exempt or limit.share)
+            for limit in rule.limits
         ):
             yield about(
                 ruleset,
