@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from ratelimit_middleware._types import ASGIApp, Message, Receive, Scope, Send
 from ratelimit_middleware.answers import TOLD, Answers, Told, is_tighter
-from ratelimit_middleware.build import RulesSource, build_registry
+from ratelimit_middleware.build import RulesSource, build_registry, build_reporter
 from ratelimit_middleware.clock import Clock
 from ratelimit_middleware.decision import Verdict
+from ratelimit_middleware.events import Hook
 from ratelimit_middleware.faults import (
     LIMITER_FAILED,
     LIMITER_FAILED_WATCHING,
@@ -25,6 +26,7 @@ from ratelimit_middleware.rules.model import RuleSet
 from ratelimit_middleware.settling import Stay, Step, undone
 from ratelimit_middleware.shielding import shielded
 from ratelimit_middleware.stores.base import AsyncStore, Store
+from ratelimit_middleware.verdicts import UNDECIDED
 from ratelimit_middleware.views import Views
 
 if TYPE_CHECKING:
@@ -35,7 +37,6 @@ __all__ = ["RateLimitMiddleware"]
 
 _STARTS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 _POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
-_UNDECIDED = Verdict(False, 0, None, (), None, ())  # noqa: FBT003 - fields in order
 
 
 class RateLimitMiddleware:
@@ -49,6 +50,7 @@ class RateLimitMiddleware:
         rules: path of a rule file, a dict of the same shape, or a `RuleSet`.
         store: where the counts live; by default what the rules say.
         clock: where the store's time comes from; only for a store that the rules name.
+        hooks: are told of each verdict.
 
     Raises:
         RuleFileError: the rules hold mistakes.
@@ -63,6 +65,7 @@ class RateLimitMiddleware:
         *,
         store: Store | AsyncStore | None = None,
         clock: Clock | None = None,
+        hooks: Sequence[Hook] = (),
     ) -> None:
         self._app = app
         self._registry = build_registry(rules, store=store, clock=clock)
@@ -70,6 +73,7 @@ class RateLimitMiddleware:
         self._faults = FaultLog(LIMITER_FAILED_WATCHING if watches else LIMITER_FAILED, clock=clock)
         self._unsettled = FaultLog(SETTLING_FAILED, clock=clock)
         self._queue = _queue(self._registry.ruleset, self._undo)
+        self._reporter = build_reporter(self._registry, hooks, clock)
         self._views = Views(self._registry.ruleset, AsgiView, clock)
         self._answers = Answers(
             self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report, self._views.refused
@@ -81,20 +85,18 @@ class RateLimitMiddleware:
             await self._app(scope, receive, send)
             return
         view = self._views.make(scope)
-        verdict = _UNDECIDED
+        verdict = UNDECIDED
         try:
             verdict = await self._registry.admit_async(view)
             reply = self._answers.answer(view, verdict)
         except Exception as error:  # noqa: BLE001 - a limiter that fails must not let requests through
             self._faults.report(error)
             reply = self._answers.undecided(view, error)
+        if self._reporter is not None:
+            self._reporter.tell(view, verdict)
         outer: Told | None = scope.get(TOLD)
         if isinstance(reply, Refusal):
-            if outer:
-                outer.fields.clear()
-            if verdict.bookings:
-                await self._undo(verdict.bookings)
-            await _refuse(scope, receive, send, reply)
+            await self._turn_away(scope, receive, send, verdict, reply)
             return
         if verdict.wait_ns and self._queue is not None:
             turn = await self._queue.wait(verdict, scope, receive)
@@ -110,6 +112,16 @@ class RateLimitMiddleware:
         finally:
             if not outer:
                 scope.pop(TOLD, None)  # an app may be tried with a scope that was used before
+
+    async def _turn_away(
+        self, scope: Scope, receive: Receive, send: Send, verdict: Verdict, refusal: Refusal
+    ) -> None:
+        """Send a refusal, and no fields of an instance further out."""
+        if TOLD in scope:
+            scope[TOLD].fields.clear()
+        if verdict.bookings:
+            await self._undo(verdict.bookings)
+        await _refuse(scope, receive, send, refusal)
 
     async def _serve(self, stay: Stay, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the app for a request whose bookings must hear of the response."""

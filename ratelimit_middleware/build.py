@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from os import PathLike
 from typing import Any, TypeAlias
 
 from ratelimit_middleware.clock import Clock, SystemClock, utc_date
 from ratelimit_middleware.errors import InvalidLimitError, RuleFileError, RuleProblem
+from ratelimit_middleware.events import Hook
 from ratelimit_middleware.registry import LimiterRegistry
+from ratelimit_middleware.reporter import Reporter
 from ratelimit_middleware.rules.lint import lint
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.model import RuleSet
@@ -21,7 +23,7 @@ from ratelimit_middleware.stores.guard import GuardedAsyncStore, GuardedStore, g
 from ratelimit_middleware.stores.memory import MemoryStore
 from ratelimit_middleware.stores.open import open_store
 
-__all__ = ["RulesSource", "build_registry", "processes_warning"]
+__all__ = ["RulesSource", "build_registry", "build_reporter", "processes_warning"]
 
 _MOST_LINES = 20
 
@@ -60,6 +62,18 @@ def build_registry(
     elif isinstance(store, MemoryStore):
         warn_of_workers()
     return LimiterRegistry(ruleset, _guarded(store, ruleset, clock))
+
+
+def build_reporter(
+    registry: LimiterRegistry, hooks: Sequence[Hook], clock: Clock | None = None
+) -> Reporter | None:
+    """What tells hooks of the verdicts of a registry; None if there are none.
+
+    Raises:
+        InvalidLimitError: one of the hooks is none.
+    """
+    registry.notes_checks = bool(hooks)
+    return Reporter(registry.ruleset, registry.counted, hooks, clock) if hooks else None
 
 
 def processes_warning(registry: LimiterRegistry) -> ProcessesWarning:

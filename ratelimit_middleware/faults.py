@@ -8,8 +8,16 @@ from contextlib import suppress
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock, SystemClock
 from ratelimit_middleware.errors import StoreUnavailableError
 
-__all__ = ["LIMITER_FAILED", "LIMITER_FAILED_WATCHING", "RESPONDER_FAILED", "SETTLING_FAILED", "FaultLog"]
+__all__ = [
+    "HOOK_FAILED",
+    "LIMITER_FAILED",
+    "LIMITER_FAILED_WATCHING",
+    "RESPONDER_FAILED",
+    "SETTLING_FAILED",
+    "FaultLog",
+]
 
+HOOK_FAILED = "a hook for verdicts failed; requests and other hooks are not concerned"
 LIMITER_FAILED = "limits cannot be checked, requests are answered with 503"
 LIMITER_FAILED_WATCHING = "limits cannot be checked, requests pass because the rules only watch"
 RESPONDER_FAILED = "an own responder failed, the built-in refusal is sent in its place"

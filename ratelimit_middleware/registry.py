@@ -12,12 +12,13 @@ from ratelimit_middleware.decision import UNCHECKED, Decision, Verdict
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.leases import LeaseKeeper
 from ratelimit_middleware.penalties import blocking, strikes_due, told
+from ratelimit_middleware.reporter import note_checks
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.rules.match import Counted, Matcher
 from ratelimit_middleware.rules.model import Limit, RuleSet
 from ratelimit_middleware.settling import Booking, Stay, Step
 from ratelimit_middleware.stores.base import AsyncStore, Check, Store
-from ratelimit_middleware.verdicts import DENIED, EXEMPT, UNLIMITED, WOULD_DENY, denied, judged, watched
+from ratelimit_middleware.verdicts import UNLIMITED, denied, judged, listed, watched
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -42,6 +43,9 @@ class LimiterRegistry:
         ruleset: the rules.
         store: where buckets live; a store that must be awaited serves `admit_async` only, one that can be
             both awaited and called is awaited there.
+
+    Attributes:
+        notes_checks: whether what is checked is left for a `Reporter`.
     """
 
     def __init__(self, ruleset: RuleSet, store: Store | AsyncStore) -> None:
@@ -55,6 +59,7 @@ class LimiterRegistry:
         self._has_lists = ruleset.deny is not None or ruleset.exempt is not None
         self._awaits = any(limit.awaited() for limit in limits)
         self._watches = ruleset.shadow
+        self.notes_checks = False
         self._penalizes = any(limit.penalty for limit in limits)
         self._settles = any(limit.settle for limit in limits)
         self._keeper = LeaseKeeper(self._renew, _RENEW_EVERY_S)
@@ -67,15 +72,17 @@ class LimiterRegistry:
             StoreError: the store cannot answer, or must be awaited.
             Exception: whatever a function of the app raises, or TypeError for what it gives.
         """
-        listed = self._listed(view) if self._has_lists else None
-        if listed:
-            return listed
+        on_list = listed(self.ruleset, view) if self._has_lists else None
+        if on_list:
+            return on_list
         try:
             limits, checks = self._checks(view)
         except _DeniedError as error:
             return watched(denied(error.limit)) if self._watches else denied(error.limit)
         if not checks:
             return UNLIMITED
+        if self.notes_checks:
+            note_checks(view, limits, checks)
         return self._decided(limits, checks, self._threaded_store.take(checks))
 
     async def admit_async(self, view: RequestView) -> Verdict:
@@ -85,9 +92,9 @@ class LimiterRegistry:
             StoreError: the store cannot answer.
             Exception: whatever a function of the app raises, or TypeError for what it gives.
         """
-        listed = self._listed(view) if self._has_lists else None
-        if listed:
-            return listed
+        on_list = listed(self.ruleset, view) if self._has_lists else None
+        if on_list:
+            return on_list
         if self._awaits:
             await self._ask(view)
         try:
@@ -96,6 +103,8 @@ class LimiterRegistry:
             return watched(denied(error.limit)) if self._watches else denied(error.limit)
         if not checks:
             return UNLIMITED
+        if self.notes_checks:
+            note_checks(view, limits, checks)
         if self._async_store is not None:
             decisions = await self._async_store.take_async(checks)
             verdict = self._verdict(limits, checks, decisions)
@@ -105,6 +114,10 @@ class LimiterRegistry:
                 verdict = blocking(verdict, due, strikes)
             return watched(verdict) if self._watches else verdict
         return self._decided(limits, checks, self._threaded_store.take(checks))
+
+    def counted(self, view: RequestView) -> Counted:
+        """The limits that count for a request, whatever its key lacks."""
+        return self._match(view)
 
     def begin(self, verdict: Verdict) -> Stay:
         """The app is about to be called for an admitted request that has bookings."""
@@ -194,12 +207,6 @@ class LimiterRegistry:
                 "this store must be awaited: use it under ASGI, or give WSGI a store for threads"
             )
         return self._store
-
-    def _listed(self, view: RequestView) -> Verdict | None:
-        """The verdict on a request that is on a list of the file."""
-        if self.ruleset.deny and self.ruleset.deny(view):
-            return WOULD_DENY if self._watches else DENIED
-        return EXEMPT if self.ruleset.exempt and self.ruleset.exempt(view) else None
 
     async def _ask(self, view: RequestView) -> None:
         """Await the functions of the app, so that all that follows is plain computing."""

@@ -6,20 +6,25 @@ from collections.abc import Sequence
 from math import inf
 
 from ratelimit_middleware.decision import UNCHECKED, Decision, Outcome, Verdict
-from ratelimit_middleware.rules.model import Limit
+from ratelimit_middleware.request import RequestView
+from ratelimit_middleware.rules.model import Limit, RuleSet
 
 __all__ = [
     "DENIED",
     "EXEMPT",
+    "UNDECIDED",
     "UNLIMITED",
     "WOULD_DENY",
     "denied",
     "judged",
+    "listed",
     "refused_too",
     "turned_away",
     "watched",
 ]
 
+UNDECIDED = Verdict(False, 0, None, (), None, ())  # noqa: FBT003 - fields in order
+"""There is no verdict: the limits cannot be checked."""
 UNLIMITED = Verdict(True, 0, None, (), None, ())  # noqa: FBT003 - fields in order
 """Nothing counts for the request."""
 EXEMPT = Verdict(True, 0, None, (), None, ())  # noqa: FBT003
@@ -35,6 +40,13 @@ def denied(limit: Limit) -> Verdict:
     decision = Decision(False, 0, 0, None, limit.policy.quota, 0, 0)  # noqa: FBT003 - fields in order
     outcome = Outcome(limit.policy, decision)
     return Verdict(False, 0, None, (outcome,), outcome, ())  # noqa: FBT003
+
+
+def listed(ruleset: RuleSet, view: RequestView) -> Verdict | None:
+    """The verdict on a request that is on a list of the file."""
+    if ruleset.deny and ruleset.deny(view):
+        return WOULD_DENY if ruleset.shadow else DENIED
+    return EXEMPT if ruleset.exempt and ruleset.exempt(view) else None
 
 
 def judged(limits: Sequence[Limit], decisions: Sequence[Decision]) -> Verdict:

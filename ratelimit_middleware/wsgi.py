@@ -9,10 +9,11 @@ from typing import Any
 
 from ratelimit_middleware._types import Environ, StartResponse, Write, WSGIApp
 from ratelimit_middleware.answers import TOLD, Answers, Told, is_tighter
-from ratelimit_middleware.build import RulesSource, build_registry, processes_warning
+from ratelimit_middleware.build import RulesSource, build_registry, build_reporter, processes_warning
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock
 from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.errors import StoreError
+from ratelimit_middleware.events import Hook
 from ratelimit_middleware.faults import (
     LIMITER_FAILED,
     LIMITER_FAILED_WATCHING,
@@ -25,13 +26,11 @@ from ratelimit_middleware.request import WsgiView
 from ratelimit_middleware.responses import Refusal, reason
 from ratelimit_middleware.settling import Stay, Step, undone
 from ratelimit_middleware.stores.base import Store
-from ratelimit_middleware.verdicts import turned_away
+from ratelimit_middleware.verdicts import UNDECIDED, turned_away
 from ratelimit_middleware.views import Views
 from ratelimit_middleware.wsgi_response import watched, watched_start
 
 __all__ = ["RateLimitMiddleware"]
-
-_UNDECIDED = Verdict(False, 0, None, (), None, ())  # noqa: FBT003 - fields in order
 
 
 class RateLimitMiddleware:
@@ -49,6 +48,7 @@ class RateLimitMiddleware:
         max_waiting_threads: how many requests may wait at a time where rules delay them, each in a thread
             of the server; more are refused. Keep it below the server's threads: by default one less than
             waitress has.
+        hooks: are told of each verdict.
 
     Raises:
         RuleFileError: the rules hold mistakes.
@@ -63,6 +63,7 @@ class RateLimitMiddleware:
         store: Store | None = None,
         clock: Clock | None = None,
         max_waiting_threads: int = 3,
+        hooks: Sequence[Hook] = (),
     ) -> None:
         self._app = app
         if store is not None and not isinstance(store, Store):
@@ -73,6 +74,7 @@ class RateLimitMiddleware:
         self._faults = FaultLog(LIMITER_FAILED_WATCHING if watches else LIMITER_FAILED, clock=clock)
         self._unsettled = FaultLog(SETTLING_FAILED, clock=clock)
         self._places = threading.Semaphore(max_waiting_threads)
+        self._reporter = build_reporter(self._registry, hooks, clock)
         self._views = Views(self._registry.ruleset, WsgiView, clock)
         self._answers = Answers(
             self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report, self._views.refused
@@ -82,7 +84,7 @@ class RateLimitMiddleware:
         """Serve one request."""
         self._processes.look(environ)
         view = self._views.make(environ)
-        verdict = _UNDECIDED
+        verdict = UNDECIDED
         try:
             verdict = self._registry.admit(view)
             if verdict.wait_ns:
@@ -91,6 +93,8 @@ class RateLimitMiddleware:
         except Exception as error:  # noqa: BLE001 - a limiter that fails must not let requests through
             self._faults.report(error)
             reply = self._answers.undecided(view, error)
+        if self._reporter is not None:
+            self._reporter.tell(view, verdict)
         outer: Told | None = environ.get(TOLD)
         if isinstance(reply, Refusal):
             if outer:
