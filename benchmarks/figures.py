@@ -17,6 +17,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
+import small
+
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.decision import Policy
 from ratelimit_middleware.request import AsgiView
@@ -58,11 +60,16 @@ def match(rules: int, *, cached: bool) -> Callable[[int], object]:
 
 
 FIGURES: dict[str, Callable[[], Callable[[int], object]]] = {
+    **small.FIGURES,
     "match-1": lambda: match(1, cached=False),
     "match-1-cached": lambda: match(1, cached=True),
     "match-10000": lambda: match(10_000, cached=False),
     "match-10000-cached": lambda: match(10_000, cached=True),
 }
+MINUS = small.MINUS
+"""What is taken off a figure, so that it is what something adds."""
+ALL = {**FIGURES, **small.PEERS}
+"""With those that need the benchmarks' environment."""
 RATIOS = [
     Ratio("match-10000", "match-1", 1.5),
     Ratio("match-10000-cached", "match-1-cached", 1.5),
@@ -84,7 +91,7 @@ def fork(do: Callable[[int], object], turns: int) -> int:
 def main(names: list[str]) -> None:
     """Prepare and fork."""
     for name in names:
-        do = FIGURES[name]()
+        do = ALL[name]()
         do(0)
         gc.freeze()  # else a collection would cost more where more was prepared
         print(name, fork(do, FEW), fork(do, MANY), flush=True)

@@ -6,13 +6,17 @@ times, the other many times. The difference of what callgrind counted, over the 
 what doing it once costs; the start of Python, imports and preparation fall out.
 
     python benchmarks/instructions.py [FIGURE ...]
+    python benchmarks/instructions.py --record     keep what the small figures cost now as the baseline
 
-The exit code is 1 if a ratio that has a goal misses it.
+The exit code is 1 if a ratio that has a goal misses it, or if a small figure costs a tenth more than the
+baseline of this version of Python says. The baseline is kept in floors, not in instructions, since those
+differ from one build of Python to the next.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -21,7 +25,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from figures import FEW, FIGURES, MANY, RATIOS
+from figures import ALL, FEW, FIGURES, MANY, MINUS, RATIOS, Ratio
+from small import FLOORS
+
+BASELINE = Path(__file__).with_name("baseline.json")
+SLACK = 1.1
+_VERSION = "{}.{}".format(*sys.version_info)
 
 
 def count(names: list[str]) -> dict[str, float]:
@@ -36,14 +45,15 @@ def count(names: list[str]) -> dict[str, float]:
         raise FileNotFoundError("valgrind is not installed: apt-get install valgrind")
     with tempfile.TemporaryDirectory(prefix="instructions-") as place:
         tool = [valgrind, "-q", "--tool=callgrind", f"--callgrind-out-file={place}/%p"]
-        command = [*tool, sys.executable, str(Path(__file__).with_name("figures.py")), *names]
+        wanted = list(dict.fromkeys([*names, *(MINUS[name] for name in names if name in MINUS)]))
+        command = [*tool, sys.executable, str(Path(__file__).with_name("figures.py")), *wanted]
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
         ran = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
         costs = {}
         for line in ran.stdout.splitlines():
             name, few, many = line.split()
             costs[name] = (_total(Path(place, many)) - _total(Path(place, few))) / (MANY - FEW)
-    return costs
+    return {name: costs[name] - costs.get(MINUS.get(name, ""), 0) for name in names}
 
 
 def _total(report: Path) -> int:
@@ -54,25 +64,45 @@ def _total(report: Path) -> int:
     return int(found[1])
 
 
+def guards() -> list[Ratio]:
+    """What the small figures may cost at most, if that is recorded for this version of Python."""
+    floors: dict[str, float] = json.loads(BASELINE.read_text("utf-8")).get(_VERSION, {})
+    return [Ratio(figure, FLOORS[figure], ratio * SLACK) for figure, ratio in floors.items()]
+
+
+def record() -> None:
+    """Keep what they cost now."""
+    costs = count([*FLOORS, *dict.fromkeys(FLOORS.values())])
+    baseline = json.loads(BASELINE.read_text("utf-8"))
+    baseline[_VERSION] = {figure: round(costs[figure] / costs[floor], 3) for figure, floor in FLOORS.items()}
+    BASELINE.write_text(json.dumps(baseline, indent=2, sort_keys=True) + "\n", "utf-8")
+
+
 def main() -> int:
     """Print the figures and the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"all, or some of {', '.join(FIGURES)}")
-    names = parser.parse_args().figures or list(FIGURES)
-    unknown = set(names) - FIGURES.keys()
+    parser.add_argument("--record", action="store_true", help=f"write {BASELINE.name}")
+    options = parser.parse_args()
+    names = options.figures or list(FIGURES)
+    unknown = set(names) - ALL.keys()
     if unknown:
         parser.error(f"no such figure: {', '.join(sorted(unknown))}")
+    if options.record:
+        record()
     costs = count(names)
     for name, cost in costs.items():
         print(f"{name:24}{cost:12,.0f} instructions")
-    missed = False
-    for figure, base, at_most in RATIOS:
-        if {figure, base} <= costs.keys():
-            ratio = costs[figure] / costs[base]
-            missed |= ratio > at_most
-            mark = ": MISSED" if ratio > at_most else ""
-            print(f"{figure} / {base}: {ratio:.3f}, at most {at_most:g}{mark}")
-    return int(missed)
+    return sum(missed(*ratio, costs) for ratio in (*RATIOS, *guards())) > 0
+
+
+def missed(figure: str, base: str, at_most: float, costs: dict[str, float]) -> bool:
+    """Whether a ratio is missed; says so."""
+    if not {figure, base} <= costs.keys():
+        return False
+    ratio = costs[figure] / costs[base]
+    print(f"{figure} / {base}: {ratio:.3f}, at most {at_most:.4g}{': MISSED' if ratio > at_most else ''}")
+    return ratio > at_most
 
 
 if __name__ == "__main__":

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from ratelimit_middleware.decision import Outcome, Verdict
 from ratelimit_middleware.errors import StoreUnavailableError
-from ratelimit_middleware.headers import SHADOW_FIELD, Field, field_names, rate_limit_fields, shadow_field
+from ratelimit_middleware.headers import SHADOW_FIELD, Field, field_names, fields_writer, shadow_field
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.responder import replaced
 from ratelimit_middleware.responses import Refusal, not_allowed, over_limit, unavailable
@@ -20,17 +20,10 @@ TOLD = "ratelimit_middleware.told"
 """Where a middleware leaves its `Told` in the scope or environ, for an instance further in."""
 
 
-class Told(NamedTuple):
-    """What a middleware is about to add to the app's response.
-
-    Attributes:
-        verdict: what it decided.
-        fields: the fields as its server wants them; an instance further in that is closer to a refusal
-            puts its own in their place, so that the client sees them once.
-    """
-
-    verdict: Verdict
-    fields: list[Any]
+Told: TypeAlias = tuple[Verdict, list[Any]]
+"""What a middleware is about to add to the app's response: its verdict, and the fields as its server wants
+them. An instance further in that is closer to a refusal puts its own in their place, so that the client sees
+them once."""
 
 
 def is_tighter(verdict: Verdict, other: Verdict) -> bool:
@@ -54,7 +47,6 @@ class Answers:
     """
 
     __slots__ = (
-        "_admitted_styles",
         "_by_policy",
         "_common",
         "_denied",
@@ -65,6 +57,7 @@ class Answers:
         "_shadow_header",
         "_styles",
         "_watches",
+        "_write",
     )
 
     def __init__(
@@ -81,7 +74,7 @@ class Answers:
         self._styles = ruleset.headers
         self._watches = ruleset.shadow
         self._shadow_header = ruleset.shadow_header
-        self._admitted_styles = ruleset.headers if ruleset.headers_on == "all" else ()
+        self._write = fields_writer(ruleset.headers if ruleset.headers_on == "all" else ())
         names = field_names(ruleset.headers) + [SHADOW_FIELD] * ruleset.shadow_header
         self._exposed = _exposing(names) if ruleset.expose_cors else None
         self._refused_exposed = _exposing([*names, "Retry-After"]) if ruleset.expose_cors else None
@@ -90,7 +83,8 @@ class Answers:
         """A refusal to send, or the fields to add to the app's own response."""
         if not verdict.allowed:
             return self._denial(view) if verdict is DENIED else self._refusal(view, verdict)
-        fields = rate_limit_fields(verdict, self._admitted_styles)
+        binding = verdict.binding
+        fields = [] if binding is None else self._write(verdict.outcomes, binding)
         if self._shadow_header and verdict.shadows:
             fields.append(shadow_field(verdict.shadows))
         if self._exposed and fields and view.header("origin") is not None:

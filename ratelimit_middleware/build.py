@@ -17,7 +17,7 @@ from ratelimit_middleware.rules.lint import lint
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.model import RuleSet
 from ratelimit_middleware.stores._workers import ProcessesWarning, warn_of_workers
-from ratelimit_middleware.stores.base import AsyncStore, Store
+from ratelimit_middleware.stores.base import AsyncStore, ChoosyStore, Store
 from ratelimit_middleware.stores.divided import DividedStore
 from ratelimit_middleware.stores.guard import GuardedAsyncStore, GuardedStore, guarded
 from ratelimit_middleware.stores.memory import MemoryStore
@@ -50,7 +50,7 @@ def build_registry(
     Raises:
         RuleFileError: the rules have mistakes, or name an async function where nothing can be awaited;
             nothing was built.
-        StoreError: the store cannot be opened.
+        StoreError: the store cannot be opened, or cannot count one of the limits.
         InvalidLimitError: a `RuleSet` wants `fallback` and does not tell the number of processes.
     """
     ruleset = load_rules(rules)
@@ -61,6 +61,9 @@ def build_registry(
         store = open_store(ruleset.store, clock)
     elif isinstance(store, MemoryStore):
         warn_of_workers()
+    if isinstance(store, ChoosyStore):
+        for limit in (limit for rule in ruleset.rules for limit in rule.limits):
+            store.accept(limit.algorithm)
     return LimiterRegistry(ruleset, _guarded(store, ruleset, clock))
 
 
@@ -72,8 +75,10 @@ def build_reporter(
     Raises:
         InvalidLimitError: one of the hooks is none.
     """
-    registry.notes_checks = bool(hooks)
-    return Reporter(registry.ruleset, registry.counted, hooks, clock) if hooks else None
+    if not hooks:
+        return None
+    registry.note_checks()
+    return Reporter(registry.ruleset, registry.counted, hooks, clock)
 
 
 def processes_warning(registry: LimiterRegistry) -> ProcessesWarning:

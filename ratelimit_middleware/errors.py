@@ -24,7 +24,10 @@ __all__ = [
     "RuleProblem",
     "StoreError",
     "StoreUnavailableError",
+    "on_one_line",
 ]
+
+_SHOWN = 100
 
 
 class RateLimitError(Exception):
@@ -77,6 +80,13 @@ class StoreUnavailableError(StoreError):
         self.retry_after_ns = retry_after_ns
 
 
+def on_one_line(text: str) -> str:
+    """`text` with line breaks and other characters that print nothing as the escapes of Python source."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
 @dataclass(frozen=True, slots=True)
 class RuleProblem:
     """One mistake in a rule file.
@@ -85,11 +95,18 @@ class RuleProblem:
         place: `file:line:column` for YAML, the dotted path (`limits./items.limit`) for a dict.
         message: the offending word, what is allowed and the nearest known word.
         excerpt: the line of the file with a caret below the place, or empty.
+
+    What a terminal would obey in place and message (line breaks, escapes) is written as in Python source.
     """
 
     place: str
     message: str
     excerpt: str = ""
+
+    def __post_init__(self) -> None:
+        """Both come out on one line, whatever the file holds."""
+        object.__setattr__(self, "place", on_one_line(self.place))
+        object.__setattr__(self, "message", on_one_line(self.message))
 
     def __str__(self) -> str:
         """The problem as it is shown to the author of the file."""
@@ -98,10 +115,11 @@ class RuleProblem:
 
 
 class RuleFileError(RateLimitError, ValueError):
-    """Raised when rules are loaded; holds every mistake found, in order of place."""
+    """Raised when rules are loaded; holds every mistake found, in order of place. The text shows 100."""
 
     def __init__(self, problems: Sequence[RuleProblem]) -> None:
         self.problems = tuple(problems)
         count = len(self.problems)
         head = f"{count} mistake{'s' if count != 1 else ''} in the rules; nothing was loaded"
-        super().__init__("\n".join([head, *map(str, self.problems)]))
+        more = [f"and {count - _SHOWN} more"] if count > _SHOWN else []
+        super().__init__("\n".join([head, *map(str, self.problems[:_SHOWN]), *more]))

@@ -19,10 +19,12 @@ from ratelimit_middleware.decision import Decision, Outcome, Policy, Verdict
 __all__ = [
     "SHADOW_FIELD",
     "Field",
+    "FieldsWriter",
     "draft_6",
     "draft_7",
     "draft_11",
     "field_names",
+    "fields_writer",
     "legacy",
     "legacy_seconds",
     "rate_limit_fields",
@@ -32,6 +34,8 @@ __all__ = [
 ]
 
 Field: TypeAlias = tuple[str, str]
+FieldsWriter: TypeAlias = Callable[[Sequence[Outcome], Outcome], list[Field]]
+"""From the enforcing outcomes and the binding one of them to fields."""
 
 SHADOW_FIELD = "X-RateLimit-Shadow"
 """Our own: what limits say that only watch."""
@@ -55,12 +59,21 @@ def rate_limit_fields(verdict: Verdict, styles: Sequence[str]) -> list[Field]:
     """
     if verdict.binding is None:
         return []
-    if len(styles) == 1:
-        return _WRITERS[styles[0]](verdict.outcomes, verdict.binding)
-    fields: dict[str, str] = {}
-    for style in styles:
-        fields.update(_WRITERS[style](verdict.outcomes, verdict.binding))
-    return list(fields.items())
+    return fields_writer(styles)(verdict.outcomes, verdict.binding)
+
+
+def fields_writer(styles: Sequence[str]) -> FieldsWriter:
+    """What writes the fields of these generations, each name once.
+
+    Raises:
+        KeyError: a style that does not exist.
+    """
+    writers = [_WRITERS[style] for style in styles]
+
+    def write_all(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
+        return list(dict(field for write in writers for field in write(outcomes, binding)).items())
+
+    return writers[0] if len(writers) == 1 else write_all
 
 
 def field_names(styles: Sequence[str]) -> list[str]:
@@ -82,13 +95,12 @@ def retry_after_s(verdict: Verdict) -> int | None:
 
 def draft_11(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
     """`RateLimit-Policy` with every limit that was checked, `RateLimit` with the binding one."""
-    decision = binding.decision
-    name, _ = _words(binding.policy)
-    window_s = seconds_up(_effective_window_ns(decision))
-    return [
-        ("RateLimit-Policy", ", ".join([_words(policy)[1] for policy, _ in outcomes])),
-        ("RateLimit", f"{name};r={_integer(decision.remaining)};t={window_s}"),
-    ]
+    policy, decision = binding
+    name, members = _words(policy)
+    if len(outcomes) > 1:
+        members = ", ".join([_words(policy)[1] for policy, _ in outcomes])
+    state = f"{name};r={_integer(decision.remaining)};t={seconds_up(_window_ns(decision))}"
+    return [("RateLimit-Policy", members), ("RateLimit", state)]
 
 
 def draft_7(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
@@ -108,7 +120,7 @@ def draft_6(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
 def legacy(_: Sequence[Outcome], binding: Outcome) -> list[Field]:
     """`X-RateLimit-Limit`, `-Remaining` and `-Reset` (epoch seconds, rounded up) of the binding limit."""
     limit, remaining, _reset_s = _numbers(binding)
-    reset_ns = binding.decision.at_ns + _effective_window_ns(binding.decision)
+    reset_ns = binding.decision.at_ns + _window_ns(binding.decision)
     return _three_fields("X-RateLimit", (limit, remaining, seconds_up(reset_ns)))
 
 
@@ -123,14 +135,14 @@ def shadow_field(shadows: Sequence[Outcome]) -> Field:
 
 
 def _shadow_member(policy: Policy, decision: Decision) -> str:
-    window_s = seconds_up(_effective_window_ns(decision))
+    window_s = seconds_up(_window_ns(decision))
     would = "" if decision.allowed else ";refused"
     if decision.wait_ns:
         would = ";delayed"
     return f"{_words(policy)[0]};r={_integer(decision.remaining)};t={window_s}{would}"
 
 
-_WRITERS: Mapping[str, Callable[[Sequence[Outcome], Outcome], list[Field]]] = MappingProxyType(
+_WRITERS: Mapping[str, FieldsWriter] = MappingProxyType(
     {
         "draft-11": draft_11,
         "draft-7": draft_7,
@@ -144,8 +156,7 @@ _WRITERS: Mapping[str, Callable[[Sequence[Outcome], Outcome], list[Field]]] = Ma
 def _numbers(binding: Outcome) -> tuple[int, int, int]:
     """Quota, permits left and seconds left of the binding limit, as they are written."""
     policy, decision = binding
-    window_s = seconds_up(_effective_window_ns(decision))
-    return _integer(policy.quota), _integer(decision.remaining), window_s
+    return _integer(policy.quota), _integer(decision.remaining), seconds_up(_window_ns(decision))
 
 
 def _three_fields(prefix: str, numbers: tuple[int, int, int]) -> list[Field]:
@@ -167,9 +178,10 @@ def _unnamed_policies(outcomes: Sequence[Outcome]) -> list[Field]:
     return [("RateLimit-Policy", ", ".join(members))] if members else []
 
 
-def _effective_window_ns(decision: Decision) -> int:
+def _window_ns(decision: Decision) -> int:
     """A refusal names its own wait, even with permits left, or `Retry-After` would end inside the window."""
-    return decision.reset_after_ns if decision.retry_after_ns is None else decision.retry_after_ns
+    own_ns = decision.retry_after_ns
+    return decision.reset_after_ns if own_ns is None else own_ns
 
 
 @lru_cache(maxsize=4096)
@@ -196,4 +208,5 @@ def _integer(number: int) -> int:
 
 def seconds_up(duration_ns: int) -> int:
     """Rounded up and at least 1: nothing left for zero seconds would say nothing."""
-    return _integer(-(-duration_ns // NS_PER_SECOND)) or 1
+    seconds = -(-duration_ns // NS_PER_SECOND)
+    return seconds if 0 < seconds <= _LARGEST_INTEGER else _integer(seconds) or 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import fields, replace
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -237,12 +237,12 @@ class Limiter:
         """
         if inspect.isasyncgenfunction(function):
             raise TypeError(f"{function.__qualname__} is an asynchronous generator: take permits inside it")
-        if inspect.iscoroutinefunction(function):
+        if _is_awaited(function):
 
             @functools.wraps(function)
             async def limited_async(*args: _P.args, **kwargs: _P.kwargs) -> Any:
                 await self.acquire_async()
-                return await function(*args, **kwargs)
+                return await cast("Callable[_P, Awaitable[Any]]", function)(*args, **kwargs)
 
             return cast("Callable[_P, _R]", limited_async)
 
@@ -277,6 +277,11 @@ class Limiter:
             await reservation.cancel_async()
             raise
         return reservation.wait
+
+
+def _is_awaited(function: Callable[..., object]) -> bool:
+    """Whether calls are awaited: of a coroutine function, or of an object that is called like one."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def _pause(refusal: Reservation, n: int) -> float:

@@ -6,12 +6,13 @@ Everything here is plain computing but the one call of the store, which is why `
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
+from ratelimit_middleware.checking import DeniedError, add_varying, is_uncovered
 from ratelimit_middleware.decision import UNCHECKED, Decision, Verdict
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.leases import LeaseKeeper
-from ratelimit_middleware.penalties import blocking, strikes_due, told
+from ratelimit_middleware.penalties import Due, blocking, strikes_due, told
 from ratelimit_middleware.reporter import note_checks
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.rules.match import Counted, Matcher
@@ -26,14 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["LimiterRegistry"]
 
 _RENEW_EVERY_S = 10  # a third of the lease of a slot
-
-
-class _DeniedError(Exception):
-    """Raised inside this module for a request that lacks a part of a key which it must have."""
-
-    def __init__(self, limit: Limit) -> None:
-        super().__init__(limit.policy.name)
-        self.limit = limit
+_new = tuple.__new__
+"""Past the constructors of named tuples, which cost several times what they do."""
 
 
 class LimiterRegistry:
@@ -45,22 +40,26 @@ class LimiterRegistry:
             both awaited and called is awaited there.
 
     Attributes:
-        notes_checks: whether what is checked is left for a `Reporter`.
+        ruleset: the rules.
+        awaits: whether anything is awaited by `admit_async`; if not, `admit` is the same on an event loop.
     """
 
     def __init__(self, ruleset: RuleSet, store: Store | AsyncStore) -> None:
         self.ruleset = ruleset
         self._async_store = store if isinstance(store, AsyncStore) else None
         self._store = store if isinstance(store, Store) else None
+        self._take = self._store.take if self._store is not None else self._refuse_to_call
         matcher = Matcher(ruleset)
         self._match = matcher.match
         self._default = matcher.default
         limits = [limit for rule in ruleset.rules for limit in rule.limits]
         self._has_lists = ruleset.deny is not None or ruleset.exempt is not None
-        self._awaits = any(limit.awaited() for limit in limits)
+        self._asks = any(limit.awaited() for limit in limits)
+        self.awaits = self._asks or self._async_store is not None
         self._watches = ruleset.shadow
-        self.notes_checks = False
         self._penalizes = any(limit.penalty for limit in limits)
+        self._notes = False
+        self._is_plain = not (self._watches or self._penalizes)
         self._settles = any(limit.settle for limit in limits)
         self._keeper = LeaseKeeper(self._renew, _RENEW_EVERY_S)
         self._loop: AbstractEventLoop | None = None
@@ -77,13 +76,15 @@ class LimiterRegistry:
             return on_list
         try:
             limits, checks = self._checks(view)
-        except _DeniedError as error:
+        except DeniedError as error:
             return watched(denied(error.limit)) if self._watches else denied(error.limit)
         if not checks:
             return UNLIMITED
-        if self.notes_checks:
-            note_checks(view, limits, checks)
-        return self._decided(limits, checks, self._threaded_store.take(checks))
+        decisions = self._take(checks)
+        if self._is_plain:
+            return self._verdict(limits, checks, decisions)
+        verdict, due = self._judged(view, limits, checks, decisions)
+        return self._closed(verdict, due, self._take([check for _, check in due]) if due else ())
 
     async def admit_async(self, view: RequestView) -> Verdict:
         """Decide a request on an event loop.
@@ -95,29 +96,30 @@ class LimiterRegistry:
         on_list = listed(self.ruleset, view) if self._has_lists else None
         if on_list:
             return on_list
-        if self._awaits:
+        if self._asks:
             await self._ask(view)
         try:
             limits, checks = self._checks(view)
-        except _DeniedError as error:
+        except DeniedError as error:
             return watched(denied(error.limit)) if self._watches else denied(error.limit)
         if not checks:
             return UNLIMITED
-        if self.notes_checks:
-            note_checks(view, limits, checks)
         if self._async_store is not None:
             decisions = await self._async_store.take_async(checks)
-            verdict = self._verdict(limits, checks, decisions)
-            due = [] if verdict.allowed or not self._penalizes else strikes_due(limits, checks, decisions)
-            if due:
-                strikes = await self._async_store.take_async([check for _, check in due])
-                verdict = blocking(verdict, due, strikes)
-            return watched(verdict) if self._watches else verdict
-        return self._decided(limits, checks, self._threaded_store.take(checks))
+            verdict, due = self._judged(view, limits, checks, decisions)
+            strikes = await self._async_store.take_async([check for _, check in due]) if due else ()
+        else:
+            verdict, due = self._judged(view, limits, checks, self._take(checks))
+            strikes = self._take([check for _, check in due]) if due else ()
+        return self._closed(verdict, due, strikes)
 
     def counted(self, view: RequestView) -> Counted:
         """The limits that count for a request, whatever its key lacks."""
         return self._match(view)
+
+    def note_checks(self) -> None:
+        """Leave in the view of each request what is checked, for a `Reporter`."""
+        self._notes, self._is_plain = True, False
 
     def begin(self, verdict: Verdict) -> Stay:
         """The app is about to be called for an admitted request that has bookings."""
@@ -164,14 +166,24 @@ class LimiterRegistry:
         self._keeper.close()
         self._threaded_store.close()
 
-    def _decided(
-        self, limits: Sequence[Limit], checks: Sequence[Check], decisions: Sequence[Decision]
-    ) -> Verdict:
-        """The verdict; a refusal is counted where the rule has a penalty, in a second call of the store."""
+    def _judged(
+        self,
+        view: RequestView,
+        limits: Sequence[Limit],
+        checks: Sequence[Check],
+        decisions: Sequence[Decision],
+    ) -> tuple[Verdict, Sequence[Due]]:
+        """The verdict, and the refusals that are to be counted in a second call of the store."""
+        if self._notes:
+            note_checks(view, limits, checks)
         verdict = self._verdict(limits, checks, decisions)
-        due = [] if verdict.allowed or not self._penalizes else strikes_due(limits, checks, decisions)
+        if verdict.allowed or not self._penalizes:
+            return verdict, ()
+        return verdict, strikes_due(limits, checks, decisions)
+
+    def _closed(self, verdict: Verdict, due: Sequence[Due], strikes: Sequence[Decision]) -> Verdict:
+        """The verdict with all that follows from it."""
         if due:
-            strikes = self._threaded_store.take([check for _, check in due])
             verdict = blocking(verdict, due, strikes)
         return watched(verdict) if self._watches else verdict
 
@@ -202,11 +214,10 @@ class LimiterRegistry:
 
     @property
     def _threaded_store(self) -> Store:
-        if self._store is None:
-            raise StoreError(
-                "this store must be awaited: use it under ASGI, or give WSGI a store for threads"
-            )
-        return self._store
+        return self._refuse_to_call(()) if self._store is None else self._store
+
+    def _refuse_to_call(self, _: Sequence[Check]) -> NoReturn:
+        raise StoreError("this store must be awaited: use it under ASGI, or give WSGI a store for threads")
 
     async def _ask(self, view: RequestView) -> None:
         """Await the functions of the app, so that all that follows is plain computing."""
@@ -224,69 +235,20 @@ class LimiterRegistry:
         counted = self._match(view)
         for limit, route in counted:
             if limit.plain:
-                key = limit.build_key(view, route) or limit.overflow  # a plain limit always has a key
+                key = limit.build_key(view, route)
                 limits.append(limit)
-                checks.append(
-                    Check(
-                        key,
-                        limit.algorithm,
-                        limit.overflow,
-                        limit.cost,
-                        limit.max_wait_ns,
-                        limit.shadow,
-                        limit.on_error,
-                    )
-                )
-            elif not _add_varying(limit, view, route, limits, checks):
+                # fmt: off
+                checks.append(_new(Check, (
+                    key, limit.algorithm, limit.overflow, limit.cost, limit.max_wait_ns, limit.shadow,
+                    limit.on_error,
+                )))
+                # fmt: on
+            elif not add_varying(limit, view, route, limits, checks):
                 skipped.append(limit)
-        if skipped and _is_uncovered(counted, skipped):
+        if skipped and is_uncovered(counted, skipped):
             for limit, route in self._default:
-                _add_varying(limit, view, route, limits, checks)
+                add_varying(limit, view, route, limits, checks)
         return limits, checks
-
-
-def _add_varying(
-    limit: Limit, view: RequestView, route: str, limits: list[Limit], checks: list[Check]
-) -> bool:
-    """Add a limit that depends on the request; False if it is skipped, or only watches this client.
-
-    Raises:
-        _DeniedError: the request lacks a part of the key, and the rule does not admit that.
-    """
-    if limit.exempt and limit.exempt(view):
-        return False
-    key = limit.build_key(view, route)
-    if key is None:
-        if limit.missing == "deny" and not limit.shadow:
-            raise _DeniedError(limit)
-        return False
-    chosen = limit.choose(limit, view, route) if limit.choose else limit
-    is_watched = limit.share is not None and key not in limit.share
-    if is_watched and chosen:
-        chosen = chosen.watching
-    if chosen:  # else unlimited for this request, which is an answer too
-        cost = limit.cost_of(view) if limit.cost_of else limit.cost
-        limits.append(chosen)
-        checks.append(
-            Check(
-                key,
-                chosen.algorithm,
-                limit.overflow,
-                cost,
-                chosen.max_wait_ns,
-                chosen.shadow,
-                limit.on_error,
-            )
-        )
-        if limit.penalty and not chosen.shadow:
-            _add_varying(limit.penalty, view, route, limits, checks)
-    return not is_watched
-
-
-def _is_uncovered(counted: Counted, skipped: Sequence[Limit]) -> bool:
-    """Whether skipping has left a request without any enforcing limit of a route, so `default` counts."""
-    covering = [limit for limit, route in counted if route and limit.covers]
-    return bool(covering) and all(any(limit is other for other in skipped) for limit in covering)
 
 
 async def _done(call: Awaitable[None]) -> None:

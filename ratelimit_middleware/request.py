@@ -125,9 +125,9 @@ class AsgiView:
     def path(self) -> str:
         """The scope's path with `root_path` taken off where it leads it (servers differ in adding it)."""
         path: str = self._scope["path"]
-        root: str = self._scope.get("root_path", "").rstrip("/")
-        if root and (path == root or path.startswith(root + "/")):
-            path = path[len(root) :]
+        root: str = self._scope.get("root_path", "")
+        if root:
+            path = _without_root(path, root.rstrip("/"))
         return path or "/"
 
     @property
@@ -258,6 +258,10 @@ def fold(path: str) -> str:
         elif segment not in ("", "."):
             kept.append(segment)
     return "/" + "/".join(kept)
+
+
+def _without_root(path: str, root: str) -> str:
+    return path[len(root) :] if root and (path == root or path.startswith(root + "/")) else path
 
 
 def _host(text: str) -> str:

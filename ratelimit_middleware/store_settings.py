@@ -27,8 +27,8 @@ class StoreSettings:
     Attributes:
         url: names the store; never shown, for it may hold a password.
         timeout_ns: how long a call may take, the connection included; 1 ms to 60 s.
-        on_error: what is done when the store does not answer; None = `fallback` for a remote store,
-            `deny` for one of this host.
+        on_error: what is done when the store does not answer; None = `fallback` for a remote store with
+            `expected_workers`, else `deny`.
         expected_workers: how many processes share the store, over all hosts; `fallback` needs it.
         workers: how many processes share the limits that `memory://` counts.
         max_keys: the most buckets held in this process or in the shared file.
@@ -72,5 +72,9 @@ class StoreSettings:
 
     @property
     def policy(self) -> OnError:
-        """What is done when the store does not answer."""
-        return self.on_error or ("fallback" if self.is_remote else "deny")
+        """What is done when the store does not answer.
+
+        A remote store falls back where that is possible: without the number of processes nobody knows by
+        what to divide, so requests are denied.
+        """
+        return self.on_error or ("fallback" if self.is_remote and self.expected_workers else "deny")

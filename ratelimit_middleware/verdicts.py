@@ -34,6 +34,9 @@ DENIED = Verdict(False, 0, None, (), None, ())  # noqa: FBT003
 WOULD_DENY = Verdict(True, 0, None, (), None, ())  # noqa: FBT003
 """It is, and the file only watches."""
 
+_new = tuple.__new__
+"""Past the constructors of named tuples, which cost several times what they do."""
+
 
 def denied(limit: Limit) -> Verdict:
     """The refusal of a request that lacks a part of the key; nothing was taken, no waiting helps."""
@@ -56,18 +59,24 @@ def judged(limits: Sequence[Limit], decisions: Sequence[Decision]) -> Verdict:
     """
     outcomes: list[Outcome] = []
     shadows: list[Outcome] = []
+    binding: Outcome | None = None
+    wait_ns = 0
     for limit, decision in zip(limits, decisions, strict=True):
         if decision is UNCHECKED:
             continue
-        (shadows if limit.shadow else outcomes).append(Outcome(limit.policy, decision))
-    refusing = [outcome for outcome in outcomes if not outcome.decision.allowed]
-    if refusing:
-        binding = max(refusing, key=_wait)
-        retry_after_ns = binding.decision.retry_after_ns
-        return Verdict(False, 0, retry_after_ns, tuple(outcomes), binding, tuple(shadows))  # noqa: FBT003
-    wait_ns = max((outcome.decision.wait_ns for outcome in outcomes), default=0)
-    binding_if_any = min(outcomes, key=_share_left, default=None)
-    return Verdict(True, wait_ns, None, tuple(outcomes), binding_if_any, tuple(shadows))  # noqa: FBT003
+        outcome = _new(Outcome, (limit.policy, decision))
+        if limit.shadow:
+            shadows.append(outcome)
+            continue
+        outcomes.append(outcome)
+        if binding is None or _binds_more(outcome, binding):
+            binding = outcome
+        if decision.wait_ns > wait_ns:
+            wait_ns = decision.wait_ns
+    allowed, retry_after_ns = True, None
+    if binding is not None and not binding.decision.allowed:
+        allowed, wait_ns, retry_after_ns = False, 0, binding.decision.retry_after_ns
+    return _new(Verdict, (allowed, wait_ns, retry_after_ns, tuple(outcomes), binding, tuple(shadows), ()))
 
 
 def refused_too(verdict: Verdict, refusing: Sequence[Outcome]) -> Verdict:
@@ -94,6 +103,15 @@ def watched(verdict: Verdict) -> Verdict:
     """The verdict of a file that only watches: admitted at once, and what would have been is told."""
     shadows = (*verdict.outcomes, *verdict.shadows)
     return Verdict(True, 0, None, (), None, shadows, verdict.bookings)  # noqa: FBT003
+
+
+def _binds_more(outcome: Outcome, other: Outcome) -> bool:
+    """Whether a refusal waits longer, or has met an admission, or an admission has less left."""
+    if outcome.decision.allowed != other.decision.allowed:
+        return other.decision.allowed
+    if outcome.decision.allowed:
+        return _share_left(outcome) < _share_left(other)
+    return _wait(outcome) > _wait(other)
 
 
 def _wait(outcome: Outcome) -> float:

@@ -98,7 +98,7 @@ class RateLimitMiddleware:
         outer: Told | None = environ.get(TOLD)
         if isinstance(reply, Refusal):
             if outer:
-                outer.fields.clear()
+                outer[1].clear()
             self._tell(undone(verdict.bookings))
             return _refuse(start_response, reply)
         try:
@@ -148,13 +148,13 @@ def _telling(
     """A `start_response` that adds the fields, once, however many instances of the middleware are nested."""
     if not fields:
         return start_response
-    if outer and not is_tighter(verdict, outer.verdict):
-        return start_response
     if outer:
-        outer.fields[:] = fields
-        environ[TOLD] = Told(verdict, outer.fields)
+        outer_verdict, shown = outer
+        if is_tighter(verdict, outer_verdict):
+            shown[:] = fields
+            environ[TOLD] = (verdict, shown)
         return start_response
-    environ[TOLD] = Told(verdict, fields)
+    environ[TOLD] = (verdict, fields)
     return _adding(fields, start_response)
 
 

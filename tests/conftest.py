@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from ratelimit_middleware._types import ASGIApp, WSGIApp
 from ratelimit_middleware.clock import ManualClock
+from tests.redis_server import RedisServer, find_server, lasting_keys
 
 if TYPE_CHECKING:
     import httpx
@@ -53,6 +55,20 @@ def anyio_backend() -> str:
 def clock() -> ManualClock:
     """A clock that stands still until the test moves it."""
     return ManualClock()
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis server for all tests; every key they leave behind has to go by itself."""
+    if find_server() is None:
+        assert "CI" not in os.environ, "redis-server is not installed"
+        pytest.skip("redis-server is not installed (Debian and Ubuntu: apt-get install redis-server)")
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    try:
+        yield server
+        assert lasting_keys(server.url) == []
+    finally:
+        server.kill()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -467,13 +467,13 @@ async def test_nothing_is_sent_to_a_handshake_whose_client_has_gone(limited: Lim
     assert await refused_handshake(limited(sending(ACCEPT)), gone) == []
 
 
-def failing(error: Exception) -> Callable[[RequestView], Awaitable[Verdict]]:
-    """A registry's `admit_async` that fails."""
+def failing(error: Exception) -> Callable[[RequestView], Verdict]:
+    """A registry's `admit` that fails."""
 
-    async def admit_async(_: RequestView) -> Verdict:
+    def admit(_: RequestView) -> Verdict:
         raise error
 
-    return admit_async
+    return admit
 
 
 @pytest.mark.parametrize("error", [StoreError("the store is gone"), ZeroDivisionError("a bug")])
@@ -484,7 +484,7 @@ async def test_a_limiter_that_fails_answers_503_and_lets_nothing_through(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     app = limited(unreachable)
-    monkeypatch.setattr(app._registry, "admit_async", failing(error))
+    monkeypatch.setattr(app._registry, "admit", failing(error))
     start, body = await run(app, http())
 
     assert start["status"] == 503
@@ -498,7 +498,7 @@ async def test_a_limiter_that_fails_refuses_handshakes(
     limited: Limited, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = limited(unreachable)
-    monkeypatch.setattr(app._registry, "admit_async", failing(StoreError("gone")))
+    monkeypatch.setattr(app._registry, "admit", failing(StoreError("gone")))
     sent = await run(app, handshake(extensions={"websocket.http.response": {}}), [CONNECT])
 
     assert sent[0]["status"] == 503

@@ -22,7 +22,7 @@ LAYERS = [
     {"forwarded", "identity", "headers", "faults", "networks", "counters", "refusal_log"},
     {"client"},
     {"stores", "rules", "responses"},
-    {"settling", "verdicts", "limiter", "responder", "views"},
+    {"settling", "checking", "verdicts", "limiter", "responder", "views"},
     {"leases", "penalties", "reporter"},
     {"registry"},
     {"build", "throttled", "answers", "shielding", "lines", "wsgi_response"},
@@ -37,10 +37,16 @@ FOUNDATIONS = {"errors", "clock", "_types"}
 # Only when rules are loaded or a store is opened: see test_public_names for what must import without.
 THIRD_PARTY = {
     "rules": {"yaml", "pydantic", "re2"},
-    "stores": {"lmdb"},
+    "stores": {"lmdb", "redis", "hiredis"},
     "asgi_queue": {"anyio"},
     "shielding": {"anyio"},
 }
+
+
+# What algorithms may use of the standard library.
+ARITHMETIC = {"__future__", "abc", "collections.abc", "dataclasses", "fractions", "math", "struct", "typing"}
+# Values of time (`datetime.now` is looked for apart), and the names and rules of time zones.
+ARITHMETIC |= {"datetime", "zoneinfo"}
 
 
 def modules() -> list[Path]:
@@ -80,6 +86,25 @@ def own_imports(path: Path) -> set[str]:
     return {name.removeprefix(prefix) for name in imports(path) if name.startswith(prefix)}
 
 
+def own_modules(path: Path) -> set[str]:
+    return {name for name in imports(path) if name.startswith(f"{NAME}.")}
+
+
+def names_from(path: Path, module: str) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == module]
+    return {alias.name for node in froms for alias in node.names}
+
+
+def calls(path: Path) -> set[str]:
+    """The last part of the name of everything that the file calls."""
+    called = [
+        node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)
+    ]
+    attributes = {function.attr for function in called if isinstance(function, ast.Attribute)}
+    return attributes | {function.id for function in called if isinstance(function, ast.Name)}
+
+
 def test_every_room_has_a_layer() -> None:
     assert {room(dotted(path)) for path in modules()} == set(LAYER_OF)
 
@@ -106,9 +131,26 @@ def test_only_the_loading_of_rules_and_the_stores_use_third_party_packages(path:
     assert foreign <= THIRD_PARTY.get(room(dotted(path)), set())
 
 
-@pytest.mark.parametrize("path", [p for p in modules() if "algorithms" in p.parts], ids=dotted)
-def test_algorithms_read_no_clock_and_take_no_lock(path: Path) -> None:
-    assert not {"time", "datetime.datetime", "threading", "asyncio", "logging", "random"} & imports(path)
+def algorithm_modules() -> list[Path]:
+    return [path for path in modules() if path.parent == PACKAGE / "algorithms"]
+
+
+@pytest.mark.parametrize("path", algorithm_modules(), ids=dotted)
+def test_algorithms_import_arithmetic_alone(path: Path) -> None:
+    """No clock, lock, logging, randomness, file or socket: nothing of the standard library but this."""
+    assert imports(path) - own_modules(path) <= ARITHMETIC
+
+
+@pytest.mark.parametrize("path", algorithm_modules(), ids=dotted)
+def test_algorithms_take_no_more_than_units_from_the_clock(path: Path) -> None:
+    taken = names_from(path, f"{NAME}.clock")
+    assert taken <= {"NS_PER_SECOND", "to_ns"}
+    assert not calls(path) & {"open", "print", "input", "now", "utcnow", "today", "monotonic", "perf_counter"}
+
+
+@pytest.mark.parametrize("path", algorithm_modules(), ids=dotted)
+def test_no_algorithm_is_longer_than_200_lines(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 200
 
 
 @pytest.mark.parametrize("path", modules(), ids=dotted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable
 
@@ -191,6 +192,35 @@ async def test_coroutine_functions_are_decorated_too(clock: ManualClock) -> None
         assert await double(4) == 8
     assert await limiter.available_async() == 1
     assert asyncio.iscoroutinefunction(double)
+
+
+@pytest.mark.anyio
+async def test_an_object_that_is_called_like_a_coroutine_function_is_awaited(clock: ManualClock) -> None:
+    """Else its permit would be waited for on the event loop, which stands still meanwhile."""
+
+    class Fetch:
+        async def __call__(self, page: int) -> int:
+            return page
+
+    limiter = awaited(GCRA(1, 1, 1), clock)
+    assert [await limiter(Fetch())(1), await limiter(Fetch())(2)] == [1, 2]
+    assert clock.now_ns() == 1001 * SECOND
+
+
+def test_a_decorated_function_keeps_its_name_its_signature_and_its_kind(clock: ManualClock) -> None:
+    limiter = Limiter(GCRA(1, 1, 1), clock=clock)
+
+    def fetch(page: int, *, size: int = 10) -> str:
+        """Read a page."""
+        return f"{page} {size}"
+
+    async def fetch_async(page: int) -> str:
+        return str(page)
+
+    assert inspect.signature(limiter(fetch)) == inspect.signature(fetch)
+    assert (limiter(fetch).__name__, limiter(fetch).__doc__) == ("fetch", "Read a page.")
+    assert inspect.iscoroutinefunction(limiter(fetch_async))
+    assert not inspect.iscoroutinefunction(limiter(fetch))
 
 
 def test_a_decorated_asynchronous_generator_is_refused(clock: ManualClock) -> None:

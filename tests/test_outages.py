@@ -12,13 +12,13 @@ from ratelimit_middleware import asgi, wsgi
 from ratelimit_middleware._types import Environ, Receive, Scope, Send
 from ratelimit_middleware.build import build_registry
 from ratelimit_middleware.clock import ManualClock
-from ratelimit_middleware.errors import InvalidLimitError, StoreError
+from ratelimit_middleware.errors import InvalidLimitError, StoreError, StoreUnavailableError
 from ratelimit_middleware.rules.model import Limit, Rule, RuleSet
 from ratelimit_middleware.store_settings import StoreSettings
 from ratelimit_middleware.stores.divided import DividedStore
 from ratelimit_middleware.stores.guard import GuardedStore
 from ratelimit_middleware.stores.memory import MemoryStore
-from tests.stores.faulty import FaultyAsyncStore, FaultyStore
+from tests.stores.faulty import FaultyAsyncStore, FaultyStore, check
 from tests.test_registry import limit as limit_of
 
 OUTAGE = "urn:problem-type:ratelimit-middleware:limits-unavailable"
@@ -180,13 +180,19 @@ def test_a_store_of_ones_own_without_a_word_about_failing_has_no_guard(faulty: F
 
 
 @pytest.mark.arithmetic
-def test_a_remote_store_is_guarded_and_falls_back_by_default(faulty: FaultyStore, clock: ManualClock) -> None:
+def test_a_remote_store_is_guarded_and_falls_back_if_it_knows_by_what_to_divide(
+    faulty: FaultyStore, clock: ManualClock
+) -> None:
     settings = StoreSettings("redis://cache", expected_workers=4)
     ruleset = RuleSet(default=Rule("default", limits=(limit_of("default", 8),)), store=settings)
     store = build_registry(ruleset, store=faulty, clock=clock).store
     assert isinstance(store, GuardedStore)
-    with pytest.raises(InvalidLimitError, match="expected_workers"):
-        build_registry(RuleSet(store=StoreSettings("redis://cache")), store=faulty)
+    faulty.break_down()
+    assert store.take([check()])[0].allowed
+    alone = build_registry(RuleSet(store=StoreSettings("redis://cache")), store=faulty, clock=clock).store
+    assert isinstance(alone, GuardedStore)
+    with pytest.raises(StoreUnavailableError):
+        alone.take([check()])
 
 
 @pytest.mark.arithmetic
@@ -200,7 +206,7 @@ def test_a_rule_set_of_python_may_not_fall_back_without_its_divisor(faulty: Faul
 
 @pytest.mark.arithmetic
 def test_a_url_that_no_store_has_is_refused_without_showing_its_password() -> None:
-    ruleset = RuleSet(store=StoreSettings("redis://shop:secret@cache", on_error="deny"))
+    ruleset = RuleSet(store=StoreSettings("mysql://shop:secret@cache", on_error="deny"))
     with pytest.raises(StoreError) as refusal:
         build_registry(ruleset)
     assert "secret" not in str(refusal.value) + repr(ruleset)

@@ -7,13 +7,14 @@ begin on Monday (ISO 8601).
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta, timezone, tzinfo
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo, available_timezones
 
+from ratelimit_middleware.algorithms._numbers import positive_ns
 from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.errors import InvalidLimitError
 
-__all__ = ["LONGEST_NS", "CalendarUnit", "time_zone", "window_around"]
+__all__ = ["CalendarUnit", "Grid", "grid_of"]
 
 CalendarUnit: TypeAlias = Literal["minute", "hour", "day", "week", "month", "year"]
 
@@ -21,7 +22,7 @@ _MINUTE_NS = 60 * NS_PER_SECOND
 _DAY_NS = 1440 * _MINUTE_NS
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
-LONGEST_NS: dict[CalendarUnit, int] = {
+_LONGEST_NS: dict[CalendarUnit, int] = {
     "minute": _MINUTE_NS,
     "hour": 60 * _MINUTE_NS,
     "day": _DAY_NS,
@@ -32,7 +33,7 @@ LONGEST_NS: dict[CalendarUnit, int] = {
 """The length of each unit; the longest, where it varies (changes of clocks left out)."""
 
 
-def time_zone(name: str | None) -> tzinfo:
+def _time_zone(name: str | None) -> tzinfo:
     """The zone of this name in the time zone data base; UTC for None.
 
     Raises:
@@ -49,13 +50,49 @@ def time_zone(name: str | None) -> tzinfo:
     raise InvalidLimitError("timezone", name, expected)
 
 
-def window_around(unit: CalendarUnit, zone: tzinfo, at_ns: int) -> tuple[int, int]:
-    """The first moment of the window in which `at_ns` lies, and the first moment after it; ns."""
+class Grid(NamedTuple):
+    """Windows that follow each other without a gap, each a period long.
+
+    Attributes:
+        longest_ns: the length of a window; of the longest, where it varies.
+        unit: the unit of the calendar that a window is; None: windows are counted from 1970-01-01 00:00 UTC.
+        zone: whose calendar.
+    """
+
+    longest_ns: int
+    unit: CalendarUnit | None
+    zone: tzinfo
+
+    def around(self, at_ns: int) -> tuple[int, int]:
+        """The first moment of the window in which `at_ns` lies, and the first moment after it; ns."""
+        if self.unit is not None:
+            return _calendar_window(self.unit, self.zone, at_ns)
+        start_ns = at_ns - at_ns % self.longest_ns
+        return start_ns, start_ns + self.longest_ns
+
+
+def grid_of(period: float | timedelta | CalendarUnit, timezone_name: str | None) -> Grid:
+    """The grid of a period.
+
+    Raises:
+        InvalidLimitError: no length above 0, an unknown unit or zone, a zone without a unit.
+    """
+    zone = _time_zone(timezone_name)
+    if isinstance(period, str):
+        if period not in _LONGEST_NS:
+            raise InvalidLimitError("period", period, f"seconds, or one of {', '.join(_LONGEST_NS)}")
+        return Grid(_LONGEST_NS[period], period, zone)
+    if timezone_name is not None:
+        raise InvalidLimitError("timezone", timezone_name, f"a single {', '.join(_LONGEST_NS)} as period")
+    return Grid(positive_ns("period", period), None, zone)
+
+
+def _calendar_window(unit: CalendarUnit, zone: tzinfo, at_ns: int) -> tuple[int, int]:
     local = (_EPOCH + timedelta(seconds=at_ns // NS_PER_SECOND)).astimezone(zone)
     if unit in ("minute", "hour"):
         offset_ns = (local.utcoffset() or timedelta()) // timedelta(microseconds=1) * 1000
-        start_ns = at_ns - (at_ns + offset_ns) % LONGEST_NS[unit]
-        return start_ns, start_ns + LONGEST_NS[unit]
+        start_ns = at_ns - (at_ns + offset_ns) % _LONGEST_NS[unit]
+        return start_ns, start_ns + _LONGEST_NS[unit]
     first = _first_day(unit, local.date())
     start_ns, end_ns = _midnight_ns(first, zone), _midnight_ns(_after(unit, first), zone)
     if end_ns <= at_ns:  # clocks went back over midnight: the date before was seen again

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeAlias
 
+from ratelimit_middleware.algorithms._numbers import is_number, permits_per_second, positive_ns
 from ratelimit_middleware.algorithms.base import ceil_div
-from ratelimit_middleware.clock import to_ns
 from ratelimit_middleware.errors import InvalidLimitError
 
-__all__ = ["MS_NS", "ColdBucket", "Core", "permits_per_second"]
+__all__ = ["MS_NS", "ColdBucket", "Core"]
 
 Core: TypeAlias = tuple[int, int]
 """`(stored_tokens, last_filled_ms)`: all that the original keeps."""
@@ -40,11 +40,9 @@ class ColdBucket:
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense; draw the curve."""
         permits_per_second("count", self.count)
-        if not (_is_number(self.cold_factor) and 1 < self.cold_factor <= 1e6):
+        if not (is_number(self.cold_factor) and 1 < self.cold_factor <= 1e6):
             raise InvalidLimitError("cold_factor", self.cold_factor, "a number above 1, at most 10^6")
-        warm_up_ns = to_ns(self.warm_up_period, "warm_up_period")
-        if not warm_up_ns:
-            raise InvalidLimitError("warm_up_period", self.warm_up_period, "a number of seconds above 0")
+        warm_up_ns = positive_ns("warm_up_period", self.warm_up_period)
         period_s, factor = warm_up_ns / 1e9, float(self.cold_factor)
         warning = int(int(period_s * self.count) // (factor - 1))
         above = int(2 * period_s * self.count / (1.0 + factor))
@@ -99,18 +97,3 @@ class ColdBucket:
         if stored >= old.warning_token:
             return self.warning_token + ceil_div((stored - old.warning_token) * above, old_above)
         return ceil_div(stored * self.warning_token, old.warning_token)
-
-
-def permits_per_second(what: str, value: object) -> float:
-    """`value` as a float: 0, or a rate from one permit in thirty years to one a nanosecond.
-
-    Raises:
-        InvalidLimitError: anything else, booleans included.
-    """
-    if not (_is_number(value) and (value == 0 or 1e-9 <= value <= 1e9)):  # type: ignore[operator]  # a number
-        raise InvalidLimitError(what, value, "a number of permits a second from 10^-9 to 10^9, or 0")
-    return float(value)  # type: ignore[arg-type]  # a number
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -111,8 +111,8 @@ def adopted_use(new: Algorithm, state: State, now_ns: int, old: Algorithm, mode:
     if mode == "reset":
         return 0
     used = old.used(state, now_ns)
-    # A limit of 0 (it refuses everything) has no share to carry: its permits count as they are.
-    return used if mode == "keep" or not old.quota else ceil_div(used * new.quota, old.quota)
+    # A limit of 0 (it refuses everything) knows no share: from and to it permits count as they are.
+    return used if mode == "keep" or not old.quota or not new.quota else ceil_div(used * new.quota, old.quota)
 
 
 def ceil_div(a: int, b: int) -> int:

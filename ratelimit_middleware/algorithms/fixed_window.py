@@ -7,9 +7,9 @@ keeps the harder bound: here a client may take one window's permits at its end a
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import timedelta, tzinfo
+from datetime import timedelta
 
-from ratelimit_middleware.algorithms._calendar import LONGEST_NS, CalendarUnit, time_zone, window_around
+from ratelimit_middleware.algorithms._calendar import CalendarUnit, Grid, grid_of
 from ratelimit_middleware.algorithms.base import (
     AdoptMode,
     Algorithm,
@@ -21,9 +21,7 @@ from ratelimit_middleware.algorithms.base import (
     refused,
     scaled_count,
 )
-from ratelimit_middleware.clock import to_ns
 from ratelimit_middleware.decision import Decision
-from ratelimit_middleware.errors import InvalidLimitError
 
 __all__ = ["CalendarUnit", "FixedWindow"]
 
@@ -56,24 +54,12 @@ class FixedWindow:
     limit: int
     period: float | timedelta | CalendarUnit = field(compare=False)
     timezone: str | None = None
-    period_ns: int = field(init=False, repr=False)
-    unit: CalendarUnit | None = field(init=False, repr=False)
-    _zone: tzinfo = field(init=False, repr=False, compare=False)
+    grid: Grid = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
         object.__setattr__(self, "limit", positive_int("limit", self.limit, 10**9))
-        object.__setattr__(self, "_zone", time_zone(self.timezone))
-        unit = self.period if isinstance(self.period, str) else None
-        if unit is not None and unit not in LONGEST_NS:
-            raise InvalidLimitError("period", unit, f"seconds, or one of {', '.join(LONGEST_NS)}")
-        if unit is None and self.timezone is not None:
-            raise InvalidLimitError("timezone", self.timezone, f"a single {', '.join(LONGEST_NS)} as period")
-        period_ns = LONGEST_NS[unit] if unit else to_ns(self.period, "period")  # type: ignore[arg-type]  # no str
-        if not period_ns:
-            raise InvalidLimitError("period", self.period, "a number of seconds above 0")
-        object.__setattr__(self, "period_ns", period_ns)
-        object.__setattr__(self, "unit", unit)
+        object.__setattr__(self, "grid", grid_of(self.period, self.timezone))
 
     @property
     def quota(self) -> int:
@@ -81,37 +67,37 @@ class FixedWindow:
         return self.limit
 
     @property
-    def window_ns(self) -> int:
+    def period_ns(self) -> int:
         """The window; the longest, where the calendar's vary."""
-        return self.period_ns
+        return self.grid.longest_ns
+
+    window_ns = period_ns
+
+    @property
+    def unit(self) -> CalendarUnit | None:
+        """The unit of the calendar that a window is, if it is one."""
+        return self.grid.unit
 
     @property
     def smallest_full_take(self) -> int:
         """The limit."""
         return self.limit
 
-    def _window(self, at_ns: int) -> tuple[int, int]:
-        """The window around a moment: its first moment, and the first one after it."""
-        if self.unit:
-            return window_around(self.unit, self._zone, at_ns)
-        start_ns = at_ns - at_ns % self.period_ns
-        return start_ns, start_ns + self.period_ns
-
     def start(self, now_ns: int) -> State:
         """Nothing taken in the window around `now_ns`."""
-        return (*self._window(now_ns), 0, 0)
+        return (*self.grid.around(now_ns), 0, 0)
 
     def step(self, state: State, now_ns: int) -> State:
         """Go on to the window around `now_ns`, with what was booked in it and the debt of the one before."""
         _, end_ns, used, booked = state
         if now_ns < end_ns:
             return state
-        window = self._window(now_ns)
-        following = self._window(end_ns)
+        window = self.grid.around(now_ns)
+        following = self.grid.around(end_ns)
         carried = booked + self._debt(used)
         if now_ns < following[1]:
             return (*window, carried, 0)
-        return (*window, self._debt(carried) if now_ns < self._window(following[1])[1] else 0, 0)
+        return (*window, self._debt(carried) if now_ns < self.grid.around(following[1])[1] else 0, 0)
 
     def _debt(self, used: int) -> int:
         """What a window hands on to the next."""
@@ -143,12 +129,12 @@ class FixedWindow:
         window, it may be booked when it comes.
         """
         start_ns, end_ns, used, booked = state
-        if asked_ns >= end_ns and asked_ns >= self._window(end_ns)[1]:
+        if asked_ns >= end_ns and asked_ns >= self.grid.around(end_ns)[1]:
             return asked_ns, asked_ns
         opens_ns = 0
         while asked_ns >= end_ns or used + cost > self.limit:
             opens_ns = start_ns
-            start_ns, end_ns = self._window(end_ns)
+            start_ns, end_ns = self.grid.around(end_ns)
             used, booked = booked + self._debt(used), 0
             asked_ns = max(asked_ns, start_ns)
         return asked_ns, opens_ns
@@ -162,7 +148,7 @@ class FixedWindow:
         start_ns, end_ns, used, booked = state
         if used >= self.limit or now_ns < start_ns:
             return 0, self._room(state, max(now_ns, start_ns), 1)[0] - now_ns
-        return self.limit - used, (self._window(end_ns)[1] if booked else end_ns) - now_ns
+        return self.limit - used, (self.grid.around(end_ns)[1] if booked else end_ns) - now_ns
 
     def charge(self, state: State, now_ns: int, cost: int) -> State:
         """Take `cost` permits without asking; the debt ends at one limit beyond the limit."""
@@ -174,7 +160,7 @@ class FixedWindow:
         start_ns, end_ns, used, booked = self.step(state, now_ns)
         if start_ns <= at_ns < end_ns:
             return (start_ns, end_ns, max(0, used - cost), booked)
-        if end_ns <= at_ns < self._window(end_ns)[1]:
+        if end_ns <= at_ns < self.grid.around(end_ns)[1]:
             return (start_ns, end_ns, used, max(0, booked - cost))
         return (start_ns, end_ns, used, booked)
 
@@ -192,13 +178,13 @@ class FixedWindow:
         Under another calendar, what is booked ahead may fall in either window: it counts in both.
         """
         if not isinstance(old, FixedWindow) or mode == "reset":
-            return (*self._window(now_ns), adopted_use(self, state, now_ns, old, mode), 0)
+            return (*self.grid.around(now_ns), adopted_use(self, state, now_ns, old, mode), 0)
         start_ns, end_ns, used, booked = old.step(state, now_ns)
         if mode == "scale":
             used, booked = (ceil_div(count * self.limit, old.limit) for count in (used, booked))
-        if (self.unit, self.period_ns, self.timezone) == (old.unit, old.period_ns, old.timezone):
+        if self.grid == old.grid:
             return (start_ns, end_ns, used, booked)
-        return (*self._window(max(now_ns, start_ns)), used + booked, booked)
+        return (*self.grid.around(max(now_ns, start_ns)), used + booked, booked)
 
     def used(self, state: State, now_ns: int) -> int:
         """Permits taken in this window, and those booked in the next."""
@@ -210,5 +196,5 @@ class FixedWindow:
         _, end_ns, used, booked = state
         while booked or used > self.limit:
             used, booked = booked + self._debt(used), 0
-            end_ns = self._window(end_ns)[1]
+            end_ns = self.grid.around(end_ns)[1]
         return int(end_ns)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from ratelimit_middleware.algorithms._numbers import positive_ns
 from ratelimit_middleware.algorithms.base import (
     AdoptMode,
     Algorithm,
@@ -21,9 +22,7 @@ from ratelimit_middleware.algorithms.base import (
     refused,
     scaled_count,
 )
-from ratelimit_middleware.clock import to_ns
 from ratelimit_middleware.decision import Decision
-from ratelimit_middleware.errors import InvalidLimitError
 
 __all__ = ["GCRA"]
 
@@ -56,9 +55,7 @@ class GCRA:
         """Refuse numbers that make no sense."""
         object.__setattr__(self, "limit", positive_int("limit", self.limit, 10**9))
         object.__setattr__(self, "burst", positive_int("burst", self.burst, 10**9))
-        object.__setattr__(self, "period_ns", to_ns(self.period, "period"))
-        if not self.period_ns:
-            raise InvalidLimitError("period", self.period, "a number of seconds above 0")
+        object.__setattr__(self, "period_ns", positive_ns("period", self.period))
 
     @property
     def quota(self) -> int:

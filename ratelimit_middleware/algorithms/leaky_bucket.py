@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from ratelimit_middleware.algorithms._numbers import is_number, whole_from_zero
 from ratelimit_middleware.algorithms.base import (
     AdoptMode,
     Algorithm,
@@ -62,9 +63,11 @@ class LeakyBucket:
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
         object.__setattr__(self, "rate_milli", _rate_milli(self.rate))
-        object.__setattr__(self, "burst", _count("burst", self.burst))
+        object.__setattr__(self, "burst", whole_from_zero("burst", self.burst, _MAX_COUNT))
         if self.delay != "nodelay":
-            object.__setattr__(self, "delay", _count("delay", self.delay, ", or 'nodelay'"))
+            object.__setattr__(
+                self, "delay", whole_from_zero("delay", self.delay, _MAX_COUNT, ", or 'nodelay'")
+            )
         at_once = self.burst if self.delay == "nodelay" else min(self.burst, self.delay)
         object.__setattr__(self, "_depth", (self.burst + 1) * _PERMIT)
         object.__setattr__(self, "_at_once", (at_once + 1) * _PERMIT)
@@ -185,20 +188,7 @@ def _rate_milli(rate: float) -> int:
     Raises:
         InvalidLimitError: not a number in its range.
     """
-    number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
-    if not (number and 0.001 <= rate <= _MAX_COUNT):
+    if not (is_number(rate) and 0.001 <= rate <= _MAX_COUNT):
         raise InvalidLimitError("rate", rate, f"permits per second, from 0.001 to {_MAX_COUNT}")
     # Rounded before the cut: 1.001 * 1000 is a hair below 1001 in doubles.
     return int(round(rate * 1000, 6))
-
-
-def _count(what: str, value: object, or_else: str = "") -> int:
-    """`value` as an int that may be 0.
-
-    Raises:
-        InvalidLimitError: anything else.
-    """
-    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    if isinstance(value, bool) or not whole or not 0 <= value <= _MAX_COUNT:  # type: ignore[operator]
-        raise InvalidLimitError(what, value, f"a whole number from 0 to {_MAX_COUNT}{or_else}")
-    return int(value)  # type: ignore[call-overload, no-any-return]

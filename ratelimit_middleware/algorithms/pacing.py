@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from ratelimit_middleware.algorithms._cold_bucket import MS_NS, permits_per_second
+from ratelimit_middleware.algorithms._cold_bucket import MS_NS
+from ratelimit_middleware.algorithms._numbers import factor_above_zero, permits_per_second
 from ratelimit_middleware.algorithms._queue import (
     ANY_COST,
     KEPT_NS,
@@ -30,7 +31,6 @@ from ratelimit_middleware.algorithms.base import (
 )
 from ratelimit_middleware.clock import NS_PER_SECOND, to_ns
 from ratelimit_middleware.decision import Decision
-from ratelimit_middleware.errors import InvalidLimitError
 
 __all__ = ["Pacing"]
 
@@ -155,9 +155,7 @@ class Pacing:
 
     def scaled(self, factor: float) -> Pacing:
         """The count times `factor`."""
-        if not 0 < factor < 1e9:
-            raise InvalidLimitError("factor", factor, "a finite number above 0")
-        return replace(self, count=self.count * factor)
+        return replace(self, count=self.count * factor_above_zero(factor))
 
     def adopt(self, state: State, now_ns: int, old: Algorithm, mode: AdoptMode) -> State:
         """The moments that were booked stay, as callers wait for them; other kinds leave a queue."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ratelimit_middleware.algorithms import _slots as slots
-from ratelimit_middleware.algorithms._cold_bucket import permits_per_second
+from ratelimit_middleware.algorithms._numbers import factor_above_zero, permits_per_second
 from ratelimit_middleware.algorithms.base import (
     AdoptMode,
     Algorithm,
@@ -21,7 +21,6 @@ from ratelimit_middleware.algorithms.base import (
 )
 from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.decision import Decision
-from ratelimit_middleware.errors import InvalidLimitError
 
 __all__ = ["QpsWindow"]
 
@@ -126,17 +125,17 @@ class QpsWindow:
         return self.take(state, now_ns, cost)[0]
 
     def scaled(self, factor: float) -> QpsWindow:
-        """The count times `factor`, at least 1."""
-        if not 0 < factor < 1e9:
-            raise InvalidLimitError("factor", factor, "a finite number above 0")
-        return replace(self, count=max(1.0, self.count * factor))
+        """The count times `factor`, at least 1; one below 1, which refuses everything, may stay there."""
+        return replace(self, count=max(min(1.0, self.count), self.count * factor_above_zero(factor)))
 
     def adopt(self, state: State, now_ns: int, old: Algorithm, mode: AdoptMode) -> State:
         """Carry the half seconds over: as they are (`keep`), or as a share of the count (`scale`)."""
         if not isinstance(old, QpsWindow) or mode == "reset":
             used = adopted_use(self, state, now_ns, old, mode)
             return (now_ns // _HALF_NS, used) if used else ()
-        return state if mode == "keep" or not old.quota else slots.scaled(state, self.quota, old.quota)
+        if mode == "keep" or not old.quota or not self.quota:
+            return state
+        return slots.scaled(state, self.quota, old.quota)
 
     def used(self, state: State, now_ns: int) -> int:
         """Permits in the running half second, the one before and those booked ahead."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from ratelimit_middleware.algorithms import _slots as slots
+from ratelimit_middleware.algorithms._numbers import positive_ns
 from ratelimit_middleware.algorithms.base import (
     AdoptMode,
     Algorithm,
@@ -22,9 +23,7 @@ from ratelimit_middleware.algorithms.base import (
     refused,
     scaled_count,
 )
-from ratelimit_middleware.clock import to_ns
 from ratelimit_middleware.decision import Decision
-from ratelimit_middleware.errors import InvalidLimitError
 
 __all__ = ["SlidingCounter"]
 
@@ -56,9 +55,7 @@ class SlidingCounter:
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
         object.__setattr__(self, "limit", positive_int("limit", self.limit, 10**9))
-        object.__setattr__(self, "period_ns", to_ns(self.period, "period"))
-        if not self.period_ns:
-            raise InvalidLimitError("period", self.period, "a number of seconds above 0")
+        object.__setattr__(self, "period_ns", positive_ns("period", self.period))
 
     @property
     def quota(self) -> int:

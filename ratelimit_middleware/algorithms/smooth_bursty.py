@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from ratelimit_middleware.algorithms._smooth import US_NS, SmoothRate, number, seconds
+from ratelimit_middleware.algorithms._numbers import number, seconds
+from ratelimit_middleware.algorithms._smooth import SmoothRate
+from ratelimit_middleware.algorithms._smooth_account import US_NS
 from ratelimit_middleware.algorithms.base import AdoptMode, State
 
 __all__ = ["SmoothBursty"]

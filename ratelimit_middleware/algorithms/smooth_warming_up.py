@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from ratelimit_middleware.algorithms._smooth import US_NS, SmoothRate, number
+from ratelimit_middleware.algorithms._numbers import number
+from ratelimit_middleware.algorithms._smooth import SmoothRate
+from ratelimit_middleware.algorithms._smooth_account import US_NS
 from ratelimit_middleware.algorithms.base import AdoptMode
 from ratelimit_middleware.clock import to_ns
 from ratelimit_middleware.errors import InvalidLimitError

@@ -6,12 +6,12 @@ makes the balance negative and waits for the refill that pays for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 from typing import Literal
 
+from ratelimit_middleware.algorithms._token_balance import MAX_COUNT, TokenBalance, interval_and_quantum
 from ratelimit_middleware.algorithms.base import (
     AdoptMode,
     Algorithm,
@@ -23,18 +23,14 @@ from ratelimit_middleware.algorithms.base import (
     refused,
     scaled_count,
 )
-from ratelimit_middleware.clock import NS_PER_SECOND, to_ns
+from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.decision import Decision
-from ratelimit_middleware.errors import InvalidLimitError
 
 __all__ = ["TokenBucket"]
 
-_MAX_COUNT = 2**63 - 1
-_MAX_QUANTUM = 2**50
-
 
 @dataclass(frozen=True, slots=True)
-class TokenBucket:
+class TokenBucket(TokenBalance):
     """`quantum` tokens flow in per `fill_interval`, up to `capacity`.
 
     Bound: in any time t at most `capacity + quantum * ceil(t / fill_interval)` permits. Requests that
@@ -61,34 +57,6 @@ class TokenBucket:
         InvalidLimitError: a number out of its range.
     """
 
-    capacity: int
-    fill_interval: float | timedelta = field(compare=False)
-    quantum: int = 1
-    refill: Literal["interval", "greedy"] = "interval"
-    fill_interval_ns: int = field(init=False, repr=False)
-    grain_ns: int = field(init=False, repr=False, compare=False)
-    unit: int = field(init=False, repr=False, compare=False)
-    full: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Refuse numbers that make no sense."""
-        fill_interval_ns = to_ns(self.fill_interval, "fill_interval")
-        if not fill_interval_ns:
-            raise InvalidLimitError("fill_interval", self.fill_interval, "a number of seconds above 0")
-        object.__setattr__(self, "capacity", positive_int("capacity", self.capacity, _MAX_COUNT))
-        object.__setattr__(self, "quantum", positive_int("quantum", self.quantum, _MAX_COUNT))
-        if self.refill not in ("interval", "greedy"):
-            raise InvalidLimitError("refill", self.refill, "'interval' or 'greedy'")
-        self._fill_every_ns(fill_interval_ns)
-
-    def _fill_every_ns(self, fill_interval_ns: int) -> None:
-        stepwise = self.refill == "interval"
-        unit = 1 if stepwise else fill_interval_ns
-        object.__setattr__(self, "fill_interval_ns", fill_interval_ns)
-        object.__setattr__(self, "grain_ns", fill_interval_ns if stepwise else 1)
-        object.__setattr__(self, "unit", unit)
-        object.__setattr__(self, "full", self.capacity * unit)
-
     @classmethod
     def from_rate(
         cls, rate: float, capacity: int, refill: Literal["interval", "greedy"] = "interval"
@@ -103,15 +71,15 @@ class TokenBucket:
         Raises:
             InvalidLimitError: the capacity is out of its range, or no interval and quantum give the rate.
         """
-        capacity = positive_int("capacity", capacity, _MAX_COUNT)
-        fill_interval_ns, quantum = _interval_and_quantum(rate)
-        return cls._of_ns(capacity, fill_interval_ns, quantum, refill)
+        capacity = positive_int("capacity", capacity, MAX_COUNT)
+        fill_interval_ns, quantum = interval_and_quantum(rate)
+        return cls.of_ns(capacity, fill_interval_ns, quantum, refill)
 
     @classmethod
-    def _of_ns(
+    def of_ns(
         cls, capacity: int, fill_interval_ns: int, quantum: int, refill: Literal["interval", "greedy"]
     ) -> TokenBucket:
-        """With an interval in whole nanoseconds: as a float of seconds a long one would be rounded."""
+        """A bucket whose interval is told in whole nanoseconds: a long float of seconds would be rounded."""
         bucket = cls(capacity, fill_interval_ns / NS_PER_SECOND, quantum, refill)
         bucket._fill_every_ns(fill_interval_ns)
         return bucket
@@ -134,16 +102,6 @@ class TokenBucket:
     def start(self, now_ns: int) -> State:
         """A full bucket."""
         return (self.full, now_ns, 0)
-
-    def step(self, state: State, now_ns: int) -> State:
-        """Add what has flowed in; a moment before the state's changes nothing."""
-        level, edge_ns, booked_ns = state
-        grains = (now_ns - edge_ns) // self.grain_ns
-        if grains <= 0:
-            return state
-        level += grains * self.quantum
-        full = self.full
-        return (level if level < full else full, edge_ns + grains * self.grain_ns, booked_ns)
 
     def take(
         self, state: State, now_ns: int, cost: int = 1, max_wait_ns: int | None = 0, from_ns: int = 0
@@ -170,30 +128,6 @@ class TokenBucket:
         state = self.step(state, now_ns)
         count = min(most, self.level(state, now_ns) // self.unit)
         return (count, self.take(state, now_ns, count)[1]) if count > 0 else (0, state)
-
-    def level(self, state: State, now_ns: int) -> int:
-        """The balance at `now_ns` of a state that has been stepped to it, in units of a token's fraction."""
-        level: int = state[0]
-        edge_ns: int = state[1]
-        return level + (now_ns - edge_ns) // self.grain_ns * self.quantum
-
-    def _reaches_ns(self, state: State, level: int) -> int:
-        """The refill that brings the balance to `level`, or brought it there."""
-        edge_ns: int = state[1]
-        missing: int = level - state[0]
-        return edge_ns + ceil_div(missing, self.quantum) * self.grain_ns
-
-    def _least_wait_ns(self, cost: int) -> int:
-        """What a full bucket asks even of the luckiest who want more than it holds, less one nanosecond."""
-        return (ceil_div((cost - self.capacity) * self.unit, self.quantum) - 1) * self.grain_ns
-
-    def _left(self, state: State, now_ns: int) -> tuple[int, int]:
-        """Tokens there, and the wait for the next one (if none) or for all of them."""
-        remaining = self.level(state, now_ns) // self.unit
-        if remaining > 0:
-            reset_ns = self._reaches_ns(state, self.full) - now_ns
-            return remaining, (reset_ns if reset_ns > 0 else 0)
-        return 0, self._reaches_ns(state, self.unit) - now_ns
 
     def charge(self, state: State, now_ns: int, cost: int) -> State:
         """Take `cost` tokens without asking; the debt ends at one bucket below empty."""
@@ -224,7 +158,7 @@ class TokenBucket:
         """Capacity and rate times `factor`: the interval takes up what a whole quantum cannot express."""
         capacity, quantum = scaled_count(self.capacity, factor), scaled_count(self.quantum, factor)
         fill_interval_ns = ceil(self.fill_interval_ns * quantum / (self.quantum * Fraction(factor)))
-        return self._of_ns(capacity, fill_interval_ns, quantum, self.refill)
+        return self.of_ns(capacity, fill_interval_ns, quantum, self.refill)
 
     def adopt(self, state: State, now_ns: int, old: Algorithm, mode: AdoptMode) -> State:
         """Carry over what is missing, in tokens (`keep`) or as a share; and the part of an interval gone."""
@@ -237,27 +171,3 @@ class TokenBucket:
         if mode == "keep":
             return (self.full - ceil_div(missing * self.unit, old.unit), edge_ns, state[2])
         return (self.full - ceil_div(missing * self.full, old.full), edge_ns, 0)
-
-    def used(self, state: State, now_ns: int) -> int:
-        """Tokens missing from a full bucket: `capacity` less juju's `available`."""
-        return self.capacity - self.level(self.step(state, now_ns), now_ns) // self.unit
-
-    def forget_at_ns(self, state: State) -> int:
-        """The moment the bucket is full again."""
-        return self._reaches_ns(state, self.full)
-
-
-def _interval_and_quantum(rate: float) -> tuple[int, int]:
-    """The first pair whose rate is within 1 % of the one asked, searched in doubles as the original does.
-
-    Raises:
-        InvalidLimitError: there is none.
-    """
-    if isinstance(rate, (int, float)) and not isinstance(rate, bool) and 0 < rate < float("inf"):
-        quantum = 1
-        while quantum < _MAX_QUANTUM:
-            interval = 1e9 * quantum / rate
-            if 1 <= interval < 2**63 and abs(1e9 * quantum / int(interval) - rate) / rate <= 0.01:
-                return int(interval), quantum
-            quantum = max(quantum + 1, quantum * 11 // 10)
-    raise InvalidLimitError("rate", rate, "tokens per second that fit an interval of 1 ns to 2^63 ns")

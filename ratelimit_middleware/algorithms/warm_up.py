@@ -14,7 +14,9 @@ import math
 from dataclasses import dataclass, replace
 
 from ratelimit_middleware.algorithms import _recent_passes as recent
-from ratelimit_middleware.algorithms._cold_bucket import MS_NS, ColdBucket, Core
+from ratelimit_middleware.algorithms._cold_bucket import Core
+from ratelimit_middleware.algorithms._cold_threshold import ColdThreshold
+from ratelimit_middleware.algorithms._numbers import factor_above_zero
 from ratelimit_middleware.algorithms.base import (
     AdoptMode,
     Algorithm,
@@ -26,13 +28,12 @@ from ratelimit_middleware.algorithms.base import (
 )
 from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.decision import Decision
-from ratelimit_middleware.errors import InvalidLimitError
 
 __all__ = ["Core", "WarmUp"]
 
 
 @dataclass(frozen=True, slots=True)
-class WarmUp(ColdBucket):
+class WarmUp(ColdThreshold):
     """`count` permits a second when warm, `count / cold_factor` when cold, as in Sentinel.
 
     Bound: at most `count` permits (rounded down) in any second; below one a second, one permit in any
@@ -53,43 +54,6 @@ class WarmUp(ColdBucket):
         InvalidLimitError: a number out of its range.
     """
 
-    @property
-    def quota(self) -> int:
-        """The count in whole permits, at least 1 (0 for count 0)."""
-        return int(self.count) if self.count >= 1 else math.ceil(self.count)
-
-    @property
-    def window_ns(self) -> int:
-        """A second; below one permit a second, the time of one permit."""
-        return math.ceil(NS_PER_SECOND / self.count) if 0 < self.count < 1 else NS_PER_SECOND
-
-    @property
-    def smallest_full_take(self) -> int:
-        """What a cold bucket lets through at once."""
-        return self.permits(self.max_token)
-
-    def permits(self, stored_tokens: int) -> int:
-        """The threshold with this many tokens in the bucket, in whole permits a second."""
-        return min(self.quota, max(1, int(self.rate(stored_tokens))))
-
-    def decide(
-        self, core: Core, now_ms: int, cost: int, passed: float, passed_before: float
-    ) -> tuple[bool, Core]:
-        """Sentinel's own decision, on statistics that somebody else has counted.
-
-        Args:
-            core: tokens and the second they were last counted in.
-            now_ms: the present moment, milliseconds since the epoch.
-            cost: permits wanted.
-            passed: passes per second as of now.
-            passed_before: passes in the calendar second before.
-
-        Returns:
-            Whether it passes, and the core to keep, pass or refuse alike.
-        """
-        core = self.synchronised(core, now_ms, int(passed_before))
-        return int(passed) + cost <= self.permits(core[0]), core
-
     def start(self, now_ns: int) -> State:
         """A full, cold bucket, whatever the clock says; its first call counts tokens."""
         return (*self.cold_core(now_ns), *recent.empty(now_ns))
@@ -98,15 +62,6 @@ class WarmUp(ColdBucket):
         """Count tokens if a new second began; forget passes that have left the window."""
         state = self.advanced(state, now_ns)
         return (*state[:2], *recent.pruned(state[2:], now_ns - self.window_ns))
-
-    def advanced(self, state: State, at_ns: int) -> State:
-        """The state as of `at_ns`; itself if that is before its latest half second."""
-        half, last_filled_ms = at_ns // recent.HALF_NS, state[1]
-        if half < state[2] or (half == state[2] and at_ns // NS_PER_SECOND * 1000 <= last_filled_ms):
-            return state
-        passes = recent.shifted(state[2:], half)
-        core = self.synchronised(state[:2], at_ns // MS_NS, recent.second_before(passes))
-        return (*core, *passes)
 
     def take(
         self, state: State, now_ns: int, cost: int = 1, max_wait_ns: int | None = 0, from_ns: int = 0
@@ -131,36 +86,6 @@ class WarmUp(ColdBucket):
     def _booked(self, state: State, at_ns: int, cost: int) -> State:
         state = self.advanced(state, at_ns)
         return (*state[:2], *recent.booked(state[2:], at_ns, cost))
-
-    def _first_ns(self, state: State, from_ns: int, cost: int) -> int | None:
-        """The first moment from `from_ns` on at which `cost` permits are to be had if nobody comes.
-
-        Two half seconds later the counters are empty, the log has room and the tokens of this second's
-        passes are out of the bucket. From then on it only cools, so later moments need no look.
-        """
-        if cost > self.quota:
-            return None
-        latest, half = state[2], from_ns // recent.HALF_NS
-        if half < latest:
-            at_ns = max(from_ns, self._room_ns(state, cost, self.permits(state[0])))
-            if at_ns // recent.HALF_NS < latest and cost <= self.permits(state[0]):
-                return at_ns
-            half = latest
-        room_ns = self._room_ns(state, cost, self.quota)
-        for ahead in (half, half + 1, half + 2):
-            at_ns = max(from_ns, ahead * recent.HALF_NS, room_ns)
-            in_time = at_ns // recent.HALF_NS == ahead or ahead == half + 2
-            if in_time and self._passes(self.advanced(state, at_ns), at_ns, cost):
-                return at_ns
-        return None
-
-    def _room_ns(self, state: State, cost: int, limit: int) -> int:
-        return recent.room_at_ns(state[2:], state[7] + cost - limit, self.window_ns)
-
-    def _passes(self, state: State, at_ns: int, cost: int) -> bool:
-        passes = state[2:]
-        before = recent.second_before(passes)
-        return self.decide(state[:2], at_ns // MS_NS, cost, passes[1] + passes[2], before)[0]
 
     def _left(self, state: State, now_ns: int, next_ns: int | None = None) -> tuple[int, int]:
         """Permits left, and the wait for the next one (if none; `next_ns` if known) or for all of them."""
@@ -193,9 +118,7 @@ class WarmUp(ColdBucket):
 
     def scaled(self, factor: float) -> WarmUp:
         """The count times `factor`; it may become a fraction, the quota is at least 1."""
-        if not 0 < factor < 1e9:
-            raise InvalidLimitError("factor", factor, "a finite number above 0")
-        return replace(self, count=self.count * factor)
+        return replace(self, count=self.count * factor_above_zero(factor))
 
     def adopt(self, state: State, now_ns: int, old: Algorithm, mode: AdoptMode) -> State:
         """Carry over how cold the bucket is (as a share, rounded to colder) and the passes."""
@@ -205,8 +128,8 @@ class WarmUp(ColdBucket):
             return self._booked(fresh, now_ns, used) if used else fresh
         state = old.advanced(state, now_ns)
         stored, passes = self.stored_from(old, state[0]), state[2:]
-        if mode == "scale" and self.quota != old.quota:
-            passes = recent.scaled(passes, self.quota, max(1, old.quota))
+        if mode == "scale" and self.quota != old.quota and self.quota and old.quota:
+            passes = recent.scaled(passes, self.quota, old.quota)
         return (stored, state[1], *passes)
 
     def used(self, state: State, now_ns: int) -> int:

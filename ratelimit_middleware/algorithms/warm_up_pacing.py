@@ -9,18 +9,17 @@ the table.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from dataclasses import dataclass, replace
 
 from ratelimit_middleware.algorithms import _slots as slots
-from ratelimit_middleware.algorithms._cold_bucket import MS_NS, ColdBucket, Core
+from ratelimit_middleware.algorithms._cold_bucket import MS_NS
+from ratelimit_middleware.algorithms._cold_prices import ColdPrices
+from ratelimit_middleware.algorithms._numbers import factor_above_zero
 from ratelimit_middleware.algorithms._queue import (
     ANY_COST,
-    KEPT_NS,
     never,
     patience_ns,
     room,
-    round_half_up,
 )
 from ratelimit_middleware.algorithms.base import (
     AdoptMode,
@@ -31,15 +30,14 @@ from ratelimit_middleware.algorithms.base import (
     granted,
     refused,
 )
-from ratelimit_middleware.clock import NS_PER_SECOND, to_ns
+from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.decision import Decision
-from ratelimit_middleware.errors import InvalidLimitError
 
 __all__ = ["WarmUpPacing"]
 
 
 @dataclass(frozen=True, slots=True)
-class WarmUpPacing(ColdBucket):
+class WarmUpPacing(ColdPrices):
     """`count` permits a second when warm, `count / cold_factor` when cold, one after the other.
 
     Bound: requests start in the order of their bookings, each at least its own price after the one
@@ -72,82 +70,10 @@ class WarmUpPacing(ColdBucket):
         InvalidLimitError: a number out of its range.
     """
 
-    max_queueing_time: float | timedelta = field(default=0.5, compare=False)
-    whole_ms: bool = False
-    max_queueing_ns: int = field(init=False, repr=False)
-    interval_ns: int = field(init=False, repr=False, compare=False)
-    _coldest_ns: int = field(init=False, repr=False, compare=False)
-    _warm_ns: int = field(init=False, repr=False, compare=False)
-    _divisor: int = field(init=False, repr=False, compare=False)
-    _extra: tuple[int, int] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Refuse numbers that make no sense; bring the prices to whole numbers."""
-        ColdBucket.__post_init__(self)
-        count, count_of = float(self.count).as_integer_ratio()
-        top, bottom = float(self.cold_factor).as_integer_ratio()
-        above = (self.max_token - self.warning_token) * bottom
-        object.__setattr__(self, "max_queueing_ns", to_ns(self.max_queueing_time, "max_queueing_time"))
-        object.__setattr__(self, "_warm_ns", NS_PER_SECOND * count_of)
-        object.__setattr__(self, "_divisor", count * max(1, above))
-        object.__setattr__(self, "_extra", (max(1, above), top - bottom))
-        object.__setattr__(self, "interval_ns", self.least_price_ns(1) if count else NS_PER_SECOND)
-        object.__setattr__(self, "_coldest_ns", self.price_ns(self.max_token, 1) if count else NS_PER_SECOND)
-
-    @property
-    def quota(self) -> int:
-        """Those who may wait when it is warm, and the one who goes at once (0 for count 0)."""
-        return 1 + self.max_queueing_ns // self.interval_ns if self.count else 0
-
-    @property
-    def window_ns(self) -> int:
-        """The time in which a full queue goes when it is warm."""
-        return max(1, self.quota) * self.interval_ns
-
     @property
     def smallest_full_take(self) -> int:
         """A request of any size is admitted in the end."""
         return ANY_COST if self.count else 0
-
-    @property
-    def _kept_ns(self) -> int:
-        return max(KEPT_NS, self._coldest_ns)
-
-    def price_ns(self, stored_tokens: int, cost: int) -> int:
-        """How long after the request before one of this cost may start, with so many tokens stored."""
-        if self.whole_ms:
-            price_ms = round_half_up(1.0 * cost / self.rate(stored_tokens) * 1000)
-            # In the original a price of nothing is no limit at all.
-            if price_ms or not cost:
-                return price_ms * MS_NS
-        above, steeper = self._extra
-        above += max(0, stored_tokens - self.warning_token) * steeper
-        return ceil_div(cost * self._warm_ns * above, self._divisor)
-
-    def least_price_ns(self, cost: int) -> int:
-        """The price when it is warm (rounded, it may be less on the warning line than below)."""
-        return min(self.price_ns(0, cost), self.price_ns(self.warning_token, cost))
-
-    def decide(
-        self, core: Core, latest_ns: int, now_ns: int, cost: int, passed_before: float
-    ) -> tuple[int | None, Core]:
-        """Sentinel's own decision, on statistics that somebody else has counted.
-
-        Args:
-            core: tokens and the second they were last counted in.
-            latest_ns: the moment of the latest request that passed.
-            now_ns: the present moment.
-            cost: permits wanted.
-            passed_before: passes in the calendar second before.
-
-        Returns:
-            The moment at which it passes (the latest from then on) or None, and the core to keep.
-        """
-        core = self._counted(core, latest_ns, now_ns // NS_PER_SECOND, int(passed_before))
-        if not self.count:
-            return None, core
-        at_ns = max(now_ns, latest_ns + self.price_ns(core[0], cost))
-        return (at_ns if at_ns - now_ns <= self.max_queueing_ns else None), core
 
     def start(self, now_ns: int) -> State:
         """Cold, and idle for a minute; never since before the epoch, as in the original."""
@@ -161,24 +87,13 @@ class WarmUpPacing(ColdBucket):
             return state
         return (*self._core_in(state, second), state[2], state[2], slots.since(state[4], second))
 
-    def _core_in(self, state: State, second: int) -> Core:
-        """The bucket in a calendar second, if nobody comes until then."""
-        passed_before = slots.count_at(state[4], second - 1)
-        return self._counted((state[0], state[1]), state[2], second, passed_before)
-
-    def _counted(self, core: Core, latest_ns: int, second: int, passed_before: int) -> Core:
-        """The bucket with the tokens counted in a calendar second.
-
-        Where a cold bucket does not pass one request each second, a second without passes says nothing:
-        it is in use as long as the next one could not have started before this second.
-        """
-        in_use = not self.cold_passes and second * NS_PER_SECOND <= latest_ns + self._coldest_ns
-        return self.synchronised(core, second * 1000, passed_before, in_use=in_use)
-
     def take(
         self, state: State, now_ns: int, cost: int = 1, max_wait_ns: int | None = 0, from_ns: int = 0
     ) -> tuple[Decision, State]:
-        """Book the first moment that lies the request's price after the latest one; see `Algorithm.take`."""
+        """Book the first moment that lies the request's price after the latest one; see `Algorithm.take`.
+
+        As in the original, a cost of 0 is a request: it stands in the queue, at no price of its own.
+        """
         state = self.step(state, now_ns)
         if not self.count:
             return never(now_ns, self.window_ns), state
@@ -222,7 +137,7 @@ class WarmUpPacing(ColdBucket):
     def charge(self, state: State, now_ns: int, cost: int) -> State:
         """Book `cost` single permits without asking; the debt ends at one full queue beyond the full one."""
         stored, filled_ms, latest_ns, older_ns, passes = self.step(state, now_ns)
-        price_ns = self.price_ns(stored, 1) if self.count else self.interval_ns
+        price_ns = self.single_ns(stored)
         free_ns = max(latest_ns + price_ns, now_ns)
         cost = min(cost, 2 * self.quota - ceil_div(free_ns - now_ns, price_ns))
         if cost <= 0:
@@ -249,9 +164,7 @@ class WarmUpPacing(ColdBucket):
 
     def scaled(self, factor: float) -> WarmUpPacing:
         """The count times `factor`."""
-        if not 0 < factor < 1e9:
-            raise InvalidLimitError("factor", factor, "a finite number above 0")
-        return replace(self, count=self.count * factor)
+        return replace(self, count=self.count * factor_above_zero(factor))
 
     def adopt(self, state: State, now_ns: int, old: Algorithm, mode: AdoptMode) -> State:
         """Carry over how cold it is (as a share, rounded to colder), and the moments that were booked.
@@ -268,10 +181,8 @@ class WarmUpPacing(ColdBucket):
 
     def used(self, state: State, now_ns: int) -> int:
         """The time until the queue has gone, in permits at the warm price: a cold one counts as several."""
-        if not self.count:
-            return 0
         state = self.step(state, now_ns)
-        free_ns = state[2] + self.price_ns(state[0], 1) - now_ns
+        free_ns = state[2] + self.single_ns(state[0]) - now_ns
         return ceil_div(max(0, free_ns), self.interval_ns)
 
     def forget_at_ns(self, state: State) -> int:

@@ -1,29 +1,29 @@
 """WarmUpWindow: a sliding window whose limit warms up; `behavior: warm_up` in a rule file.
 
-The curve is Sentinel's (the interval between permits is linear in the cold that is left), with two
-changes: fractions are kept, and the limit's own period stands in the place of the second. All numbers
-are integers, cold in thousandths of a permit, so that a port can do the same steps.
+The curve is Sentinel's: the interval between permits is linear in the cold that is left (`_cold_window`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from fractions import Fraction
+from dataclasses import dataclass, replace
 
-from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm, State, ceil_div, refused, scaled_count
-from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
-from ratelimit_middleware.clock import to_ns
+from ratelimit_middleware.algorithms._cold_window import MILLI, ColdWindow
+from ratelimit_middleware.algorithms.base import (
+    AdoptMode,
+    Algorithm,
+    State,
+    adopted_use,
+    ceil_div,
+    refused,
+    scaled_count,
+)
 from ratelimit_middleware.decision import Decision
-from ratelimit_middleware.errors import InvalidLimitError
 
 __all__ = ["WarmUpWindow"]
 
-_MILLI = 1000
-
 
 @dataclass(frozen=True, slots=True)
-class WarmUpWindow:
+class WarmUpWindow(ColdWindow):
     """`limit` permits in any `period` when warm, `limit / cold_factor` when cold.
 
     Bound: in any half-open stretch of time as long as the period at most `limit` permits. While it warms
@@ -52,57 +52,6 @@ class WarmUpWindow:
         InvalidLimitError: a number out of its range.
     """
 
-    limit: int
-    period: float | timedelta = field(compare=False)
-    warm_up_period: float | timedelta = field(compare=False)
-    cold_factor: float = 3
-    window: SlidingWindow = field(init=False, repr=False)
-    warm_up_ns: int = field(init=False, repr=False)
-    cold_limit: int = field(init=False, repr=False, compare=False)
-    full_cold: int = field(init=False, repr=False, compare=False)
-    _factor: tuple[int, int] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Refuse numbers that make no sense; draw the curve."""
-        window = SlidingWindow(self.limit, self.period)
-        limit, period_ns = window.limit, window.period_ns
-        warm_up_ns = to_ns(self.warm_up_period, "warm_up_period")
-        if warm_up_ns < 2 * period_ns:
-            least = f"at least two periods of the limit ({2 * period_ns / 1e9:g} s)"
-            advice = "for a shorter warm-up write the limit per second"
-            raise InvalidLimitError("warm_up_period", self.warm_up_period, f"{least}; {advice}")
-        top, bottom = _fraction(self.cold_factor)
-        object.__setattr__(self, "limit", limit)
-        object.__setattr__(self, "window", window)
-        object.__setattr__(self, "warm_up_ns", warm_up_ns)
-        object.__setattr__(self, "_factor", (top, bottom))
-        object.__setattr__(self, "cold_limit", max(1, limit * bottom // top))
-        full_cold = 2 * _MILLI * limit * warm_up_ns * bottom // (period_ns * (top + bottom))
-        object.__setattr__(self, "full_cold", max(1, full_cold))
-
-    @property
-    def quota(self) -> int:
-        """The full limit."""
-        return self.limit
-
-    @property
-    def window_ns(self) -> int:
-        """The period."""
-        return self.window.period_ns
-
-    @property
-    def smallest_full_take(self) -> int:
-        """The cold limit."""
-        return self.cold_limit
-
-    def limit_at(self, cold: int) -> int:
-        """The threshold with this much cold left (thousandths of a permit), in permits per period."""
-        if not cold:
-            return self.limit
-        top, bottom = self._factor
-        warm = self.full_cold * bottom
-        return max(1, self.limit * warm // (warm + cold * (top - bottom)))
-
     def start(self, now_ns: int) -> State:
         """Fully cold, nothing used."""
         return (now_ns // self.window.period_ns, self.full_cold, 0, 0, *self.window.start(now_ns))
@@ -114,18 +63,6 @@ class WarmUpWindow:
         if index <= state[0]:
             return state if log is state[5] else (*state[:4], used, log)
         return (index, self.cold_in(state, index), 0, 0, used, log)
-
-    def cold_in(self, state: State, index: int) -> int:
-        """The cold left in period number `index`, if nobody comes until then."""
-        counted: int = state[0]
-        cold: int = state[1]
-        if index <= counted:
-            return cold
-        quiet = self.limit * _MILLI
-        if state[3] < self.cold_limit:
-            cold = min(self.full_cold, cold + quiet)
-        cold = max(0, cold - state[2] * _MILLI)
-        return min(self.full_cold, cold + (index - counted - 1) * quiet)
 
     def take(
         self, state: State, now_ns: int, cost: int = 1, max_wait_ns: int | None = 0, from_ns: int = 0
@@ -220,7 +157,12 @@ class WarmUpWindow:
         Passes of the running period count on only if the periods are equal.
         """
         if not isinstance(old, WarmUpWindow) or mode == "reset":
-            return (*self.start(now_ns)[:4], *self.window.adopt(state, now_ns, old, mode))
+            # The hits of a longer window would be forgotten here, and not be there on the way back.
+            if old.window_ns == self.window_ns:
+                window = self.window.adopt(state, now_ns, old, mode)
+            else:
+                window = self.window.holding(adopted_use(self, state, now_ns, old, mode), now_ns)
+            return (*self.start(now_ns)[:4], *window)
         index, cold, passed, peak, used, log = state
         if self.window.period_ns != old.window.period_ns:
             now_index = now_ns // old.window.period_ns
@@ -242,20 +184,5 @@ class WarmUpWindow:
         missing = self.full_cold - self.cold_in(state, index)
         if not missing:
             return empty_ns
-        quiet = ceil_div(missing, self.limit * _MILLI)
+        quiet = ceil_div(missing, self.limit * MILLI)
         return max(empty_ns, (index + quiet) * self.window.period_ns)
-
-
-def _fraction(cold_factor: float) -> tuple[int, int]:
-    """The cold factor as numerator and denominator.
-
-    Raises:
-        InvalidLimitError: it is not a number above 1 and at most 1000.
-    """
-    number = isinstance(cold_factor, (int, float)) and not isinstance(cold_factor, bool)
-    if not (number and 1 < cold_factor <= 1000):
-        raise InvalidLimitError("cold_factor", cold_factor, "a number above 1, at most 1000")
-    fraction = Fraction(cold_factor).limit_denominator(1000)
-    if fraction <= 1:
-        raise InvalidLimitError("cold_factor", cold_factor, "a number above 1 by at least a thousandth")
-    return fraction.numerator, fraction.denominator

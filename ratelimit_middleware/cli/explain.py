@@ -25,7 +25,7 @@ from ratelimit_middleware.headers import Field
 from ratelimit_middleware.registry import LimiterRegistry
 from ratelimit_middleware.request import AsgiView, RequestView
 from ratelimit_middleware.responses import Refusal, reason
-from ratelimit_middleware.rules.grammar import key_text
+from ratelimit_middleware.rules.key_grammar import key_text
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.match import Matcher
 from ratelimit_middleware.rules.model import KeyPart, Limit, Rule, RuleSet

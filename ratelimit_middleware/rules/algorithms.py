@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from ratelimit_middleware.algorithms.base import Algorithm
+from ratelimit_middleware.algorithms.base import Algorithm, ceil_div
 from ratelimit_middleware.algorithms.fixed_window import CalendarUnit, FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
@@ -24,6 +24,7 @@ from ratelimit_middleware.algorithms.warm_up import WarmUp
 from ratelimit_middleware.algorithms.warm_up_pacing import WarmUpPacing
 from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
 from ratelimit_middleware.clock import NS_PER_SECOND
+from ratelimit_middleware.errors import InvalidLimitError
 from ratelimit_middleware.rules.grammar import LimitText
 
 __all__ = ["ALGORITHMS", "CALENDAR_UNITS", "NOT_YET", "Numbers", "Recipe", "algorithm_of"]
@@ -97,7 +98,8 @@ def _gcra(numbers: Numbers) -> Algorithm:
 
 def _warm_up_queue(numbers: Numbers) -> Algorithm:
     warm_up_s, max_wait_s = numbers.warm_up_s or 0, numbers.max_wait_ns / NS_PER_SECOND
-    return WarmUpPacing(numbers.per_second, warm_up_s, numbers.cold_factor, max_wait_s)
+    whole_ms = numbers.more.get("whole_ms", False)
+    return WarmUpPacing(numbers.per_second, warm_up_s, numbers.cold_factor, max_wait_s, whole_ms)
 
 
 def _pacing(numbers: Numbers) -> Algorithm:
@@ -110,9 +112,17 @@ def _fixed_window(numbers: Numbers) -> Algorithm:
 
 
 def _token_bucket(numbers: Numbers) -> Algorithm:
-    limit = numbers.limit
-    refill: Literal["interval", "greedy"] = numbers.more.get("refill", "interval")
-    return TokenBucket(numbers.more.get("capacity", limit.count), limit.period_s, limit.count, refill)
+    """`count` tokens per period, `quantum` at a time; fewer of them make the interval shorter."""
+    limit, more = numbers.limit, numbers.more
+    refill: Literal["interval", "greedy"] = more.get("refill", "interval")
+    quantum, capacity = more.get("quantum", limit.count), more.get("capacity", limit.count)
+    if refill == "greedy" and "quantum" in more:
+        raise InvalidLimitError("quantum", quantum, "no quantum: with `refill: greedy` tokens come evenly")
+    if refill == "interval" and capacity < quantum:
+        expected = f"at least the {quantum} tokens that come at once (the others would be lost)"
+        raise InvalidLimitError("capacity", capacity, f"{expected}, or a smaller `quantum`")
+    interval_ns = ceil_div(limit.period_s * NS_PER_SECOND * quantum, limit.count)
+    return TokenBucket.of_ns(capacity, interval_ns, quantum, refill)
 
 
 def _leaky_bucket(numbers: Numbers) -> Algorithm:
@@ -134,6 +144,9 @@ def _sliding_counter(numbers: Numbers) -> Algorithm:
 
 
 def _sentinel_qps(numbers: Numbers) -> Algorithm:
+    if numbers.per_second < 1:
+        expected = "at least one a second: this algorithm drops fractions, as the original does"
+        raise InvalidLimitError("count", numbers.limit.count, expected)
     return QpsWindow(numbers.per_second)
 
 
@@ -147,7 +160,7 @@ ALGORITHMS: dict[str, Recipe] = {
     "sliding_window": Recipe(_sliding_window),
     "fixed_window": Recipe(_fixed_window, takes=frozenset({"timezone"})),
     "gcra": Recipe(_gcra, takes=_BURST, needs=_BURST),
-    "token_bucket": Recipe(_token_bucket, takes=frozenset({"capacity", "refill"})),
+    "token_bucket": Recipe(_token_bucket, takes=frozenset({"capacity", "quantum", "refill"})),
     "leaky_bucket": Recipe(_leaky_bucket, takes=_BURST, needs=_BURST),
     "smooth_bursty": Recipe(_smooth_bursty, takes=frozenset({"max_burst_seconds"})),
     "smooth_warming_up": Recipe(_smooth_warming_up, takes=_WARM_UP, needs=_WARM_UP),
@@ -155,7 +168,7 @@ ALGORITHMS: dict[str, Recipe] = {
     "sentinel_qps": Recipe(_sentinel_qps),
     "sentinel_warm_up": Recipe(_sentinel_warm_up, takes=_WARM_UP, needs=_WARM_UP),
     "sentinel_pacing": Recipe(_pacing, takes=_QUEUE),
-    "sentinel_warm_up_pacing": Recipe(_warm_up_queue, takes=_WARM_UP | _QUEUE, needs=_WARM_UP),
+    "sentinel_warm_up_pacing": Recipe(_warm_up_queue, takes=_WARM_UP | _QUEUE | {"whole_ms"}, needs=_WARM_UP),
 }
 """By the word that the file has for it."""
 

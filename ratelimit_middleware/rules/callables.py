@@ -32,11 +32,7 @@ def resolve(text: str) -> Callable[..., Any]:
     module, name = found.group("module", "name")
     value: Any = _imported(module)
     for step in name.split("."):
-        if not hasattr(value, step):
-            near = difflib.get_close_matches(step, dir(value), n=1)
-            hint = f": did you mean `{near[0]}`?" if near else ""
-            raise GrammarError(f"the module {shown(module)} has no {shown(name)}{hint}")
-        value = getattr(value, step)
+        value = _member(value, step, f"the module {shown(module)} has no {shown(name)}")
     if not callable(value):
         raise GrammarError(f"{shown(name)} of the module {shown(module)} cannot be called: name a function")
     return value  # type: ignore[no-any-return]  # callable() says so
@@ -58,9 +54,19 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(target)
 
 
+def _member(value: Any, step: str, message: str) -> Any:
+    try:
+        return getattr(value, step)
+    except AttributeError:
+        near = difflib.get_close_matches(step, dir(value), n=1)
+        raise GrammarError(message + (f": did you mean `{near[0]}`?" if near else "")) from None
+    except Exception as error:  # noqa: BLE001 - a module may compute its attributes
+        raise GrammarError(f"{message}: {type(error).__name__}: {error}") from None
+
+
 def _imported(module: str) -> Any:
     try:
         return importlib.import_module(module)
-    except Exception as error:  # noqa: BLE001 - a module may raise anything when it is imported
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may raise anything when it is imported
         reason = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
         raise GrammarError(f"the module {shown(module)} cannot be imported: {reason}") from None

@@ -2,49 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path as Folder
-from typing import NamedTuple
 
 from ratelimit_middleware.rules.compile_limits import LimitCompiler
-from ratelimit_middleware.rules.document import Document, Finding, Path
-from ratelimit_middleware.rules.lists_spec import ListSpec
-from ratelimit_middleware.rules.model import Answer, Limit, RequestList, Route, Rule, RuleSet
+from ratelimit_middleware.rules.document import Path
+from ratelimit_middleware.rules.model import Answer, Limit, Route, Rule, RuleSet
 from ratelimit_middleware.rules.names import Names, wire_name
+from ratelimit_middleware.rules.part import Part
 from ratelimit_middleware.rules.penalty_spec import with_penalty
 from ratelimit_middleware.rules.route import REGEX, parse_route, regexes
 from ratelimit_middleware.rules.schema import FileSpec, RefusalSpec, RuleSpec
 from ratelimit_middleware.rules.store_spec import needs_workers
-from ratelimit_middleware.rules.tiers import TierPlan
 from ratelimit_middleware.rules.words import GrammarError, shown, unknown
 
-__all__ = ["Part", "compile_files"]
+__all__ = ["compile_files"]
 
 _MOST_REGEXES = 100
 _TOO_MANY = (
     f"this is regular expression {_MOST_REGEXES + 1}: each costs every new path a comparison, so a file may"
     f" have {_MOST_REGEXES}; of paths with `{{name}}` and `/**` there may be thousands"
 )
-
-
-class Part(NamedTuple):
-    """A file, read and checked; what is wrong with it is found one after the other."""
-
-    spec: FileSpec
-    document: Document
-    findings: list[Finding]
-
-    def refuse(self, path: Path, message: str, *, at_key: bool = False) -> None:
-        """Add a finding."""
-        self.findings.append(self.document.find(path, message, at_key=at_key))
-
-    def listed(self, path: Path, spec: ListSpec | None, *, folds: bool = False) -> RequestList | None:
-        """A list of requests, with what its files hold; their names begin beside this file."""
-        folder = Folder() if self.document.lines is None else Folder(self.document.name).parent
-        if spec is None:
-            return None
-        return spec.built(folder, lambda i, why: self.refuse((*path, "ips", i), why), folds=folds)
 
 
 def compile_files(parts: Sequence[Part]) -> RuleSet | None:
@@ -103,9 +82,10 @@ class _Compiler:
         specs += [self._file.default] if self._file.default else []
         # Names that somebody chose are kept free for them, whatever stands above.
         self._names = Names(rule.name for rule in specs if rule.name)
-        self._rule_names: set[str] = set()
+        self._rule_names: dict[str, tuple[Part, Path]] = {}
+        self._shapes: dict[tuple[object, ...], tuple[Part, Path]] = {}
         self._regexes = 0
-        self._buckets: dict[str, tuple[Limit, ...]] = {}
+        self._buckets: dict[str, tuple[tuple[Limit, ...], tuple[Part, Path]]] = {}
         store = self._file.store.settings
         self._cannot_divide = store.scheme != "memory" and store.expected_workers is None
 
@@ -114,9 +94,12 @@ class _Compiler:
         routes = self._routes(part, path, spec)
         chosen = spec.name or ("" if _is_route(path) else str(path[-1]) if path[0] == "limits" else "")
         name = chosen or (routes[0].pattern if routes else self._own_name(part, path))
-        if name in self._rule_names:
-            part.refuse((*path, "name"), _taken(name, spec, routes), at_key=not spec.name)
-        self._rule_names.add(name)
+        first = self._rule_names.setdefault(name, (part, path))
+        if first[0] is not part or first[1] != path:
+            message = _taken(name, spec, routes, _place(first, part))
+            part.refuse((*path, "name"), message, at_key=not spec.name)
+        elif _is_route(path) and not spec.name:
+            self._check_shape(part, path, spec, routes[0])
         if spec.unlimited and path[0] == "always":
             part.refuse(
                 (*path, "limit"), "`unlimited` does not belong in `always`, which counts every request"
@@ -149,7 +132,7 @@ class _Compiler:
             self._any_case(spec),
             self._file.client,
             part.listed((*path, "exempt"), spec.exempt),
-            self._tiers(part, path, spec),
+            part.tiers(path, spec, self._parts[0]),
         )
         limits = compiler.limits(
             f"bucket:{spec.bucket}" if spec.bucket else name,
@@ -162,32 +145,14 @@ class _Compiler:
             name = self._names.policy(f"{base}-penalty", 0, chosen=False)
             limits = with_penalty(limits, spec.penalty, name)
         if spec.bucket:
-            first = self._buckets.setdefault(spec.bucket, limits)
+            first, place = self._buckets.setdefault(spec.bucket, (limits, (part, path)))
             if [_shared(limit) for limit in first] != [_shared(limit) for limit in limits]:
                 part.refuse(
                     (*path, "bucket"),
-                    f"the bucket {shown(spec.bucket)} is shared with a rule of other limits, keys or mode:"
-                    " rules that share a bucket have the same",
+                    f"the bucket {shown(spec.bucket)} is shared with the rule {_place(place, part)},"
+                    " which has other limits, keys or mode: rules that share a bucket have the same",
                 )
         return limits
-
-    def _tiers(self, part: Part, path: Path, spec: RuleSpec) -> TierPlan | None:
-        """What the tiers of the file have under a rule; None if it has the same for all."""
-        if spec.tiers is None:
-            return None
-        if self._file.tiers is None:
-            if "tiers" in self._parts[0].document.data:
-                return None  # they are refused already
-            part.refuse(
-                (*path, "tiers"),
-                "the file names no tiers: write `tiers: {by: …, pro: {scale: 10}}` at its top",
-            )
-            return None
-        return self._file.tiers.plan(
-            self._file.client.settings,
-            spec.tiers,
-            lambda name, why: part.refuse((*path, "tiers", name), why, at_key=True),
-        )
 
     def _routes(self, part: Part, path: Path, spec: RuleSpec) -> tuple[Route, ...]:
         """The routes of a rule, each once."""
@@ -227,6 +192,17 @@ class _Compiler:
 
     def _any_case(self, spec: RuleSpec) -> bool:
         return not (self._file.case_sensitive if spec.case_sensitive is None else spec.case_sensitive)
+
+    def _check_shape(self, part: Part, path: Path, spec: RuleSpec, route: Route) -> None:
+        """Refuse a route that differs from another in the names of its parameters alone."""
+        pattern = re.sub(r"\{\w+", "{", route.pattern)
+        first = self._shapes.setdefault((pattern, tuple(sorted(spec.hosts))), (part, path))
+        if first[1] != path:
+            message = (
+                f"the route {shown(route.pattern)} is the one {_place(first, part)}, but for"
+                " a parameter's name: put the limits of both in one rule"
+            )
+            part.refuse(path, message, at_key=True)
 
     def _own_name(self, part: Part, path: Path) -> str:
         """What a rule without name and route is called: `default`, or `always-1`, … over all files."""
@@ -274,6 +250,10 @@ def _is_route(path: Path) -> bool:
 
 
 def _no_route(text: str) -> str:
+    if text in RuleSpec.model_fields:
+        return f"`{text}` is no route: indent it below the route that it belongs to"
+    if text in FileSpec.model_fields:
+        return f"`{text}` is no route: let it begin in the first column"
     try:
         parse_route(text)
     except GrammarError as error:
@@ -287,9 +267,17 @@ def _shared(limit: Limit) -> tuple[object, ...]:
     return limit.algorithm, limit.key, limit.choose, limit.shadow, limit.exempt, penalty
 
 
-def _taken(name: str, spec: RuleSpec, routes: Sequence[Route]) -> str:
+def _place(first: tuple[Part, Path], part: Part) -> str:
+    """Where a rule stands, as seen from a part."""
+    other, path = first
+    own = (*path, "name") if (*path, "name") in other.document.marks else path
+    where = other.document.where(own)
+    return where if other is part else f"{where} of {other.document.name}"
+
+
+def _taken(name: str, spec: RuleSpec, routes: Sequence[Route], first: str) -> str:
     if spec.name:
-        return f"the name {shown(name)} is taken by another rule: each needs its own"
+        return f"the name {shown(name)} is taken by the rule {first}: each needs its own"
     if routes:
-        return f"the route {shown(name)} stands twice, in two spellings: put its limits in one rule"
-    return f"the name {shown(name)} belongs to this rule: rename the other one that has it"
+        return f"the route {shown(name)} stands {first} too, in another spelling: put its limits in one rule"
+    return f"the name {shown(name)} belongs to this rule: rename the one {first}"

@@ -19,11 +19,12 @@ from ratelimit_middleware.rules.client_spec import ClientSpec
 from ratelimit_middleware.rules.client_written import holds, is_written_by_client
 from ratelimit_middleware.rules.compile_tiers import TierCompiler, with_numbers
 from ratelimit_middleware.rules.document import Path
-from ratelimit_middleware.rules.grammar import AskedText, LimitText, key_text, parse_limit
+from ratelimit_middleware.rules.grammar import AskedText, LimitText, parse_limit
+from ratelimit_middleware.rules.key_grammar import key_text
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec
 from ratelimit_middleware.rules.model import Limit, RequestList
 from ratelimit_middleware.rules.queue_spec import InProgress
-from ratelimit_middleware.rules.schema import RuleSpec
+from ratelimit_middleware.rules.schema import PlacedLimit, RuleSpec
 from ratelimit_middleware.rules.shares import Share
 from ratelimit_middleware.rules.tiers import TierPlan
 from ratelimit_middleware.rules.words import GrammarError, shown
@@ -60,7 +61,10 @@ class LimitCompiler:
     def limits(self, id_base: str, policy_name: Callable[[int], str]) -> tuple[Limit, ...]:
         """All limits whose numbers make sense."""
         self._check_clients()
-        made = [self._limit(number, id_base, policy_name) for number in range(len(self.spec.placed_limits))]
+        made = [
+            self._limit(number, placed, id_base, policy_name)
+            for number, placed in enumerate(self.spec.placed_limits)
+        ]
         limits = [limit for limit in made if limit]
         if self.spec.concurrency:
             limits.append(self._slots(self.spec.concurrency, len(made), id_base, policy_name(len(made))))
@@ -68,8 +72,10 @@ class LimitCompiler:
             limits[0] = self._with_overrides(limits[0])
         return tuple(self._with_tiers(number, limit) for number, limit in enumerate(limits))
 
-    def _limit(self, number: int, id_base: str, policy_name: Callable[[int], str]) -> Limit | None:
-        index, text = self.spec.placed_limits[number]
+    def _limit(
+        self, number: int, placed: PlacedLimit, id_base: str, policy_name: Callable[[int], str]
+    ) -> Limit | None:
+        index, text = placed
         algorithm = self._algorithm(text, ("limit", index))
         if not algorithm:
             return None
@@ -153,7 +159,7 @@ class LimitCompiler:
         try:
             algorithm = algorithm_of(self._numbers(text))
         except InvalidLimitError as error:
-            self.refuse(self._blamed(place, error.what), f"{shown(_rate(text))}: {error}")
+            self.refuse(self._blamed(place, error.what, text), f"{shown(_rate(text))}: {error}")
             return None
         return algorithm
 
@@ -261,8 +267,10 @@ class LimitCompiler:
     def _written_by_client(self, part: KeyPart) -> bool:
         return is_written_by_client(part, self.spec.hosts)
 
-    def _blamed(self, place: Path, what: str) -> Path:
+    def _blamed(self, place: Path, what: str, text: LimitText | LongLimitSpec) -> Path:
         """The place of the number that an algorithm refused."""
+        if isinstance(text, LongLimitSpec) and what in text.model_fields_set:
+            return (*place, what)
         if what not in ("cold_factor", "warm_up_period"):
             return place
         below: Path = ("warm_up", "cold_factor" if what == "cold_factor" else "period")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from ratelimit_middleware.errors import RuleFileError, RuleProblem
+from ratelimit_middleware.errors import RuleFileError, RuleProblem, on_one_line
 
 __all__ = [
     "BROKEN",
     "MAX_DEPTH",
+    "MAX_VALUES",
     "MISSING",
     "TOO_DEEP",
+    "TOO_MANY",
+    "UNREADABLE",
     "Document",
     "Finding",
     "Mark",
@@ -24,6 +26,8 @@ __all__ = [
 ]
 
 MAX_DEPTH = 20
+MAX_VALUES = 100_000
+TOO_MANY = f"more than {MAX_VALUES} keys and values"
 TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 MISSING = "a value is missing here"
 
@@ -31,7 +35,6 @@ Path: TypeAlias = tuple[str | int, ...]
 """The way to a part: keys of maps and indexes of lists."""
 
 _EXCERPT_WIDTH = 100
-_PASSWORD = re.compile(r"(?<=://)[^\s/]*(?=@)")
 
 
 class _Broken:
@@ -43,6 +46,9 @@ class _Broken:
 
 BROKEN = _Broken()
 """Stands for a value that was refused when it was read, so that nothing more is said about it."""
+
+UNREADABLE = "?"
+"""Stands for a key that was refused when it was read; its value is `BROKEN`."""
 
 
 class Position(NamedTuple):
@@ -73,7 +79,7 @@ class Document(NamedTuple):
         name: the file as it was named, or what stands for it.
         data: dicts, lists and scalars; never None.
         marks: where each part stands, by its path.
-        lines: the lines of the file; None for a dict.
+        lines: the lines of the file, `hidden`; None for a dict.
     """
 
     name: str
@@ -84,6 +90,12 @@ class Document(NamedTuple):
     def place(self, path: Path) -> str:
         """Where a part begins, as messages name it."""
         return self.find(path, "", at_key=True).problem.place
+
+    def where(self, path: Path) -> str:
+        """The place of a key, for another message: its line, or the path in a dict."""
+        if self.lines is None or path not in self.marks:
+            return f"at `{on_one_line(_dotted(path))}`"
+        return f"in line {self.marks[path].key.line + 1}"
 
     def find(self, path: Path, message: str, *, at_key: bool = False) -> Finding:
         """A problem with a part; steps of the path that the document does not have are left out."""
@@ -117,8 +129,7 @@ def in_order(findings: list[Finding]) -> list[RuleProblem]:
 
 
 def _excerpt(line: str, column: int) -> str:
-    """The line (a window of it, when long) and a caret; passwords in URLs and control characters hidden."""
-    line = _PASSWORD.sub(lambda found: "*" * len(found[0]), line)
+    """The line (a window of it, when long) and a caret; without control characters."""
     start = max(0, column - _EXCERPT_WIDTH // 2) if len(line) > _EXCERPT_WIDTH else 0
     window = line[start : start + _EXCERPT_WIDTH].rstrip()
     if not window:

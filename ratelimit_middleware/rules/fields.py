@@ -17,9 +17,9 @@ from ratelimit_middleware.rules.grammar import (
     LimitText,
     Unlimited,
     parse_duration,
-    parse_key,
     parse_limits,
 )
+from ratelimit_middleware.rules.key_grammar import parse_key
 from ratelimit_middleware.rules.model import KeyPart, Responder
 from ratelimit_middleware.rules.route import parse_route
 from ratelimit_middleware.rules.words import GrammarError, choose, shown
@@ -51,8 +51,28 @@ _CLASHES = (
     ("legacy", "legacy-seconds", "X-RateLimit-Reset"),
 )
 _LONGEST_DETAIL = 500
-_OFF = (False, "off", "no")
-_ON = (True, "on", "yes")
+_OFF = ("false", "off", "no")
+_ON = ("true", "on", "yes")
+_BEHAVIOR_HABITS = {
+    "0": "reject",
+    "1": "warm_up",
+    "2": "queue",
+    "3": "warm_up_queue",  # Sentinel's
+    **dict.fromkeys(("nodelay", "block", "deny", "drop"), "reject"),
+    **dict.fromkeys(("delay", "throttle", "wait", "pace", "rate_limiter"), "queue"),
+}
+_MODE_HABITS = {
+    "0": "none",
+    "1": "enforce",
+    **dict.fromkeys(
+        ("dry_run", "dry-run", "dryrun", "dry run", "report", "report_only", "report-only"), "shadow"
+    ),
+    **dict.fromkeys(
+        ("log", "log_only", "monitor", "observe", "audit", "test", "warn", "permissive"), "shadow"
+    ),
+    **dict.fromkeys(("enforced", "enforcing", "active", "enabled", "block", "live", "normal"), "enforce"),
+    **dict.fromkeys(("disabled", "disable", "inactive", "skip"), "none"),
+}
 
 
 def _text(what: str, example: str) -> Callable[[Any], str]:
@@ -66,12 +86,20 @@ def _text(what: str, example: str) -> Callable[[Any], str]:
 
 def read_limits(value: Any) -> tuple[LimitText | AskedText | Unlimited, ...]:
     """The limits of a text."""
-    return parse_limits(_text("a limit", "a text such as `100/minute`")(value))
+    if value is False:
+        raise GrammarError("`false` is not a limit: write `unlimited`, or leave the rule out")
+    example = "a text such as `100/minute`"
+    if isinstance(value, int) and 0 < value < 10**9 and value is not True:
+        example = f"how long, too: `{value}/minute`, `{value}/second`, …"
+    return parse_limits(_text("a limit", example)(value))
 
 
 def read_key(value: Any) -> tuple[KeyPart, ...]:
     """The parts of a key."""
-    return parse_key(_text("a key", "a text such as `ip` or `header:X-API-Key+route`")(value))
+    example = "a text such as `ip` or `header:X-API-Key+route`"
+    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+        example = shown("+".join(value))
+    return parse_key(_text("a key", example)(value))
 
 
 def read_period(value: Any) -> int:
@@ -88,14 +116,21 @@ def read_cold_factor(value: Any) -> float:
 
 def read_behavior(value: Any) -> str:
     """What happens to requests over the limit."""
-    return choose("behavior", value, BEHAVIORS)
+    return choose("behavior", value, BEHAVIORS, habits=_BEHAVIOR_HABITS)
 
 
 def read_mode(value: Any) -> str:
     """Whether a rule counts; what YAML 1.1 takes for false means `none`."""
-    if value in _ON:
+    if _switch(value) in _ON:
         raise GrammarError(f"mode {shown(value)} is no mode: write `enforce`, or leave it out")
-    return "none" if value in _OFF else choose("mode", value, ("enforce", "shadow", "none"))
+    if _switch(value) in _OFF:
+        return "none"
+    return choose("mode", value, ("enforce", "shadow", "none"), habits=_MODE_HABITS)
+
+
+def _switch(value: Any) -> Any:
+    """What YAML 1.1 takes for true or false, as a word; 1 and 0 stay numbers."""
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def read_flag(key: str) -> Callable[[Any], bool]:
@@ -131,15 +166,21 @@ def read_version(value: Any) -> int:
     """The version of the format."""
     if value == "1":
         raise GrammarError("the version is a number: write `1` without quotes")
-    if isinstance(value, bool) or value != 1:
+    if not isinstance(value, int) or isinstance(value, bool) or value != 1:
         raise GrammarError(f"version {shown(value)} is not known: this is version `1` of the format")
     return 1
 
 
 def read_headers(value: Any) -> tuple[str, ...]:
     """The generations of header fields; none for `none`."""
-    if value in (*_OFF, "none"):
+    if _switch(value) in (*_OFF, "none"):
         return ()
+    if _switch(value) in _ON or value == []:
+        raise GrammarError(f"headers {shown(value)} names no generation: write `draft-11`, or `none`")
+    if isinstance(value, str) and "," in value:
+        raise GrammarError(
+            f"headers {shown(value)} is a text: write `[{', '.join(re.split('[, ]+', value))}]`"
+        )
     return _without_clashes(
         tuple(_read_header(item) for item in (value if isinstance(value, list) else [value]))
     )
@@ -148,7 +189,11 @@ def read_headers(value: Any) -> tuple[str, ...]:
 def _read_header(value: Any) -> str:
     if value == "none":
         raise GrammarError("`none` cannot stand in a list of header generations")
-    return choose("header generation", value, _HEADERS, ("none",))
+    plain = value.lower() if isinstance(value, str) else ""
+    habits = {"ratelimit": "draft-11"}
+    if plain.startswith(("x-ratelimit", "x_ratelimit")):
+        habits[plain] = "legacy"
+    return choose("header generation", value, _HEADERS, ("none",), habits)
 
 
 def _without_clashes(styles: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,11 +1,9 @@
-"""What a limit, a key and a duration look like as text.
+"""What a limit and a duration look like as text.
 
     limit  = "unlimited" | number ("/" | "per") [number] unit [ "burst" number ] [ "per" key ]
            | "python:" MODULE ":" FUNCTION [ "per" key ]
     list   = limit *( (";" | ",") limit )
-    key    = part *( "+" part )
-    part   = "ip" | "user" | "route" | "path" | "method" | "host" | "global"
-           | "header:" NAME | "cookie:" NAME | "query:" NAME | "python:" MODULE ":" FUNCTION
+    key    = (see key_grammar)
 
 Nothing here knows where the text stood; who reads a file adds the place.
 """
@@ -18,17 +16,17 @@ from typing import Literal, TypeAlias
 
 from ratelimit_middleware.request import Asked
 from ratelimit_middleware.rules.callables import asked
-from ratelimit_middleware.rules.model import KeyKind, KeyPart
-from ratelimit_middleware.rules.words import GrammarError, shown, unknown
+from ratelimit_middleware.rules.hints import meant_limit
+from ratelimit_middleware.rules.key_grammar import SIMPLE_PARTS, key_text, parse_key
+from ratelimit_middleware.rules.model import KeyPart
+from ratelimit_middleware.rules.words import GrammarError, reads, shown, unknown
 
 __all__ = [
     "UNLIMITED",
     "AskedText",
     "LimitText",
     "Unlimited",
-    "key_text",
     "parse_duration",
-    "parse_key",
     "parse_limit",
     "parse_limits",
     "parse_number",
@@ -50,11 +48,17 @@ _SHORT_UNITS = {
     "d": "day",
     "w": "week",
 }
+_UNIT_HABITS = {
+    "mo": "month",
+    "mon": "month",
+    "mn": "minute",
+    "hr": "hour",
+    "hrs": "hour",
+    "yr": "year",
+    "wk": "week",
+}
 _TOO_SHORT = ("ms", "msec", "millisecond", "milliseconds", "us", "ns")
 _CALENDAR_UNITS = ("month", "year")
-_SIMPLE_PARTS: tuple[KeyKind, ...] = ("ip", "user", "global", "route", "path", "method", "host")
-_NAMED_PARTS: tuple[KeyKind, ...] = ("header", "cookie", "query")
-_PARTS = (*_SIMPLE_PARTS, "header:NAME", "cookie:NAME", "query:NAME", "python:MODULE:FUNCTION")
 
 _MAX_TEXT = 500
 _MAX_NUMBER = 10**9
@@ -67,8 +71,6 @@ _LIMIT = re.compile(
 )
 _ASKED = re.compile(r"(?P<function>python:\S+)(?:\s+per\s+(?P<key>\S.*))?", re.IGNORECASE)
 _PERIOD = re.compile(r"(?P<amount>[0-9_]*)\s*(?P<unit>[^\W\d_]+)")
-_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*.^_`|~-]+")
-_QUERY_NAME = re.compile(r"[^\s+&=#;,]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,8 @@ def parse_number(text: str, what: str) -> int:
     Raises:
         GrammarError: anything else.
     """
+    if re.fullmatch(r"[0-9]{1,3}(,[0-9]{3})+", text):
+        raise GrammarError(f"{what} {shown(text)} has commas: write {shown(text.replace(',', '_'))}")
     if not re.fullmatch(r"[0-9]+(_[0-9]+)*", text):
         raise GrammarError(f"{what} {shown(text)} is not a whole number above 0")
     if text[0] == "0" and len(text) > 1:
@@ -151,6 +155,17 @@ def parse_limits(text: str) -> tuple[LimitText | AskedText | Unlimited, ...]:
     """
     if len(text) > _MAX_TEXT:
         raise GrammarError(f"a limit text of {len(text)} characters is too long: {_EXAMPLES}")
+    try:
+        return _limits(text)
+    except GrammarError:
+        meant = meant_limit(text)
+        if meant == text or not reads(_limits, meant):
+            raise
+        more = "" if meant != UNLIMITED or text.lower().startswith("un") else ", or leave the rule out"
+        raise GrammarError(f"{shown(text)} is not a limit: write {shown(meant)}{more}") from None
+
+
+def _limits(text: str) -> tuple[LimitText | AskedText | Unlimited, ...]:
     return tuple(parse_limit(part) for part in re.split("[;,]", text))
 
 
@@ -169,7 +184,7 @@ def parse_limit(text: str) -> LimitText | AskedText | Unlimited:
         return AskedText(asked(by_function["function"]), None if key is None else parse_key(key))
     found = _LIMIT.fullmatch(text)
     if not found or len(text) > _MAX_TEXT:
-        raise GrammarError(f"{shown(text)} is not a limit: {_EXAMPLES}")
+        raise GrammarError(f"{shown(text)} is not a limit: {_instead(text)}")
     count, amount, unit, burst, key = found.group("count", "amount", "unit", "burst", "key")
     length, name = _period(amount, unit)
     if burst is not None and name in _CALENDAR_UNITS:
@@ -181,6 +196,15 @@ def parse_limit(text: str) -> LimitText | AskedText | Unlimited:
         None if burst is None else parse_number(burst, "the burst"),
         None if key is None else parse_key(key),
     )
+
+
+def _instead(text: str) -> str:
+    """What to write where no limit can be made out."""
+    if re.fullmatch(r"\$\w+", text):
+        return f"write `${{{text[1:]}}}` for the environment"
+    if text in ("shadow", "enforce"):
+        return f"write `{{limit: 100/minute, mode: {text}}}`"
+    return _EXAMPLES
 
 
 def parse_duration(text: str) -> int:
@@ -226,56 +250,11 @@ def _period(amount: str, unit: str) -> tuple[int, str]:
 def _unit(text: str) -> str:
     word = text.lower()
     unit = _SHORT_UNITS.get(word) or word.removesuffix("s")  # `ms` must not become minutes
-    if unit in _SIMPLE_PARTS:
+    if unit in SIMPLE_PARTS:
         raise GrammarError(f"{shown(text)} is a key, not a unit of time: write `5/minute per {unit}`")
     if word in _TOO_SHORT:
         raise GrammarError(f"{shown(text)} is too short a unit: write the limit per second, `50/second`")
     if unit not in _SECONDS and unit not in _CALENDAR_UNITS:
         known = [*_SECONDS, *_CALENDAR_UNITS, "s", "m", "h", "d", "w"]
-        raise GrammarError(unknown("unit of time", text, known))
+        raise GrammarError(unknown("unit of time", text, known, habits=_UNIT_HABITS))
     return unit
-
-
-def parse_key(text: str) -> tuple[KeyPart, ...]:
-    """The parts of a key such as `ip+route`.
-
-    Raises:
-        GrammarError: a part is not known, not supported yet or stands twice.
-    """
-    parts = tuple(_key_part(part.strip()) for part in text.split("+"))
-    if len(set(parts)) < len(parts):
-        raise GrammarError(f"the key {shown(text)} has a part twice")
-    return parts
-
-
-def _key_part(text: str) -> KeyPart:
-    word, colon, name = text.partition(":")
-    kind = word.lower()
-    if not colon:
-        for simple in _SIMPLE_PARTS:
-            if kind == simple:
-                return KeyPart(simple)
-    if kind == "python":
-        function = asked(text)
-        return KeyPart("python", function.name, function)
-    for named in _NAMED_PARTS:
-        if kind == named:
-            return KeyPart(named, _part_name(named, name, text))
-    if re.search(r"\sburst\s", text, re.IGNORECASE):
-        raise GrammarError("`burst` stands before the key: write `10/second burst 20 per ip`")
-    if re.fullmatch(r"\w+(\.\w+)*:\w+", text):
-        raise GrammarError(f"{shown(text)} is no part of a key: for a function write `python:{text}`")
-    raise GrammarError(unknown("key part", text, _PARTS))
-
-
-def _part_name(kind: KeyKind, name: str, text: str) -> str:
-    """The name of a header (lower case), cookie or query parameter."""
-    if not (_QUERY_NAME if kind == "query" else _TOKEN).fullmatch(name):
-        example = {"header": "header:X-API-Key", "cookie": "cookie:session"}.get(kind, "query:token")
-        raise GrammarError(f"{shown(text)} names no {kind}: write `{example}`")
-    return name.lower() if kind == "header" else name
-
-
-def key_text(key: tuple[KeyPart, ...]) -> str:
-    """A key as `parse_key` reads it."""
-    return "+".join(f"{part.kind}:{part.name}" if part.name else part.kind for part in key)

@@ -23,6 +23,10 @@ def read_host(value: Any) -> str:
     if not isinstance(value, str):
         raise GrammarError(f"{shown(value)} is not a host: write `api.example.com` or `*.example.com`")
     host = value.strip().lower().removesuffix(".")
+    if "," in host:
+        raise GrammarError(
+            f"{shown(value)} are several hosts: write `[{', '.join(re.split('[, ]+', host))}]`"
+        )
     if not host.isascii():
         raise GrammarError(f"the host {shown(value)} is not ASCII: write it as it is sent, `xn--…`")
     if re.fullmatch(r"[^:]*:[0-9]*|\[.*\]:[0-9]*", host):

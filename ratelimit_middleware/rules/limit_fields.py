@@ -18,6 +18,7 @@ from ratelimit_middleware.rules.words import GrammarError, choose, shown
 __all__ = [
     "read_algorithm",
     "read_count",
+    "read_flag",
     "read_per",
     "read_refill",
     "read_seconds",
@@ -32,6 +33,17 @@ def read_count(what: str) -> Callable[[Any], int]:
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             raise GrammarError(f"{what} {shown(value)} is not a whole number above 0")
         return parse_number(value if isinstance(value, str) else shown(value).strip("`"), what)
+
+    return check
+
+
+def read_flag(what: str) -> Callable[[Any], bool]:
+    """True or false: a function that calls it `what`."""
+
+    def check(value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise GrammarError(f"{what} {shown(value)} is neither `true` nor `false`")
+        return value
 
     return check
 
@@ -60,7 +72,7 @@ def read_refill(value: Any) -> str:
 def read_seconds(value: Any) -> float:
     """The seconds of idle time that are stored."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1e8:
-        raise GrammarError(f"max_burst_seconds {shown(value)} is not a number of seconds, 0 or more")
+        raise GrammarError(f"max_burst_seconds {shown(value)} is not a number of seconds from 0 to 10^8")
     return float(value)
 
 

@@ -19,6 +19,7 @@ from ratelimit_middleware.rules.grammar import AskedText, LimitText, Unlimited
 from ratelimit_middleware.rules.limit_fields import (
     read_algorithm,
     read_count,
+    read_flag,
     read_per,
     read_refill,
     read_seconds,
@@ -48,6 +49,7 @@ _TAKES = {
     "queue": frozenset({"burst", "queue"}),
     "warm_up_queue": frozenset({"warm_up", "queue"}),
 }
+_OF_ONE_ALGORITHM = ("capacity", "max_burst_seconds", "quantum", "refill", "whole_ms")
 _ANY_NUMBER: Json = {"type": "number", "exclusiveMinimum": 1}
 
 Behavior: TypeAlias = Annotated[
@@ -84,6 +86,8 @@ class LongLimitSpec(Spec):
         Annotated[str, plain(read_refill, choice(("interval", "greedy"), "How tokens come in."))] | None
     ) = None
     capacity: Annotated[int, plain(read_count("capacity"), POSITIVE)] | None = None
+    quantum: Annotated[int, plain(read_count("quantum"), POSITIVE)] | None = None
+    whole_ms: Annotated[bool, plain(read_flag("whole_ms"), {"type": "boolean"})] | None = None
     max_burst_seconds: (
         Annotated[float, plain(read_seconds, {"type": "number", "minimum": 0, "maximum": 1e8})] | None
     ) = None
@@ -152,7 +156,7 @@ class LongLimitSpec(Spec):
 
     def numbers(self, timezone: str | None) -> Numbers:
         """For the table of algorithms, with the time zone of the rule or file."""
-        more = {"refill": self.refill, "capacity": self.capacity, "max_burst_seconds": self.max_burst_seconds}
+        more = {key: getattr(self, key) for key in _OF_ONE_ALGORITHM}
         warm_up = self.warm_up
         return Numbers(
             self.limit,

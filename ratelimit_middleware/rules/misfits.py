@@ -3,60 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import ValidationError
 
-from ratelimit_middleware.rules.client_spec import ClientSpec
 from ratelimit_middleware.rules.document import BROKEN, Path
-from ratelimit_middleware.rules.limit_spec import LongLimitSpec, WarmUpSpec
-from ratelimit_middleware.rules.lint_spec import LintSpec
-from ratelimit_middleware.rules.lists_spec import DenySpec, ListSpec
-from ratelimit_middleware.rules.penalty_spec import PenaltySpec
-from ratelimit_middleware.rules.queue_spec import QueueSpec
-from ratelimit_middleware.rules.schema import (
-    FileSpec,
-    RefusalSpec,
-    ResponseSpec,
-    RuleSpec,
-    numbered,
-)
-from ratelimit_middleware.rules.spec import Spec
-from ratelimit_middleware.rules.store_spec import StoreSpec
-from ratelimit_middleware.rules.tier_spec import TiersSpec
-from ratelimit_middleware.rules.words import (
-    FILE_KEYS_NOT_YET,
-    LIMIT_KEYS_NOT_YET,
-    RULE_KEYS_NOT_YET,
-    STORE_KEYS_NOT_YET,
-    GrammarError,
-    not_yet,
-    shown,
-    unknown,
-)
+from ratelimit_middleware.rules.schema import FileSpec, numbered
+from ratelimit_middleware.rules.unknown_keys import no_map, unknown_key
+from ratelimit_middleware.rules.words import GrammarError
 
 __all__ = ["Misfit", "checked"]
 
 _Error: TypeAlias = Mapping[str, Any]
 
-_BLOCKS: dict[str | int, tuple[type[Spec], frozenset[str]]] = {
-    "store": (StoreSpec, STORE_KEYS_NOT_YET),
-    "client": (ClientSpec, frozenset()),
-    "response": (ResponseSpec, frozenset()),
-    "lint": (LintSpec, frozenset()),
-    "deny": (DenySpec, frozenset()),
-    "exempt": (ListSpec, frozenset()),
-    "tiers": (TiersSpec, frozenset()),
-}
-"""The maps at the top of the file that have keys of their own."""
+_EXAMPLES = {"limit": "100/minute", "count": "100", "per": "minute", "period": "30s"}
 _EMPTY = {"limit": "an empty list limits nothing: write a limit such as `100/minute`, or leave the rule out"}
-
-_SMALL_MAPS: dict[str, type[Spec]] = {
-    "exempt": ListSpec,
-    "penalty": PenaltySpec,
-    "queue": QueueSpec,
-    "warm_up": WarmUpSpec,
-}
 
 
 class Misfit(NamedTuple):
@@ -76,17 +38,24 @@ def checked(data: dict[str, Any]) -> tuple[FileSpec, list[Misfit]]:
         return FileSpec.model_validate(data), []
     except ValidationError as error:
         errors = error.errors(include_url=False)
-    misfits = [_misfit(error) for error in errors if not _follows(error, errors)]
+    misspelled = {error["loc"][:-1] for error in errors if error["type"] == "extra_forbidden"}
+    broken = {error["loc"] for error in errors if error["input"] is BROKEN}
+    misfits = [_misfit(error) for error in errors if not _follows(error, misspelled, broken)]
     return FileSpec.model_validate(_without(data, errors)), misfits
 
 
-def _follows(error: _Error, errors: Sequence[_Error]) -> bool:
-    """Whether an error only says again what is said already: of a broken value, or of a key misspelled."""
+def _follows(error: _Error, misspelled: AbstractSet[Path], broken: AbstractSet[Path]) -> bool:
+    """Whether an error only says again what is said already: of a broken value, or of a key misspelled.
+
+    Args:
+        error: pydantic's.
+        misspelled: the maps that have a key which is not known.
+        broken: the values that could not be read.
+    """
+    place = error["loc"]
     if error["type"] == "missing":
-        return any(
-            other["type"] == "extra_forbidden" and other["loc"][:-1] == error["loc"][:-1] for other in errors
-        )
-    return error["input"] is BROKEN
+        return place[:-1] in misspelled
+    return place in broken or (place[-1] == "[key]" and place[:-1] in broken)
 
 
 def _without(data: dict[str, Any], errors: Sequence[_Error]) -> dict[str, Any]:
@@ -116,37 +85,11 @@ def _message(error: _Error) -> str:
     if kind == "value_error":
         return str(error["ctx"]["error"])
     if kind == "extra_forbidden":
-        return _unknown_key(error["loc"])
+        return unknown_key(error["loc"], error["input"])
     if kind == "missing":
-        return f"the key `{word}` is missing"
+        return f"the key `{word}` is missing: add `{word}: {_EXAMPLES.get(word, '…')}`"
     if kind == "too_short":
         return _EMPTY.get(word, "an empty list: write an item, or leave the key out")
     if kind in ("dict_type", "model_type", "list_type"):
-        hint = ": write its keys without `-` before them" if isinstance(error["input"], list) else ""
-        return f"{shown(error['input'])} is not a map of keys and values{hint}"
+        return no_map(error["loc"], error["input"])
     return str(error["msg"])
-
-
-def _unknown_key(path: Path) -> str:
-    *parents, word = path
-    spec: type[Spec]
-    if not parents:
-        spec, later = FileSpec, FILE_KEYS_NOT_YET
-    elif parents[0] in _BLOCKS:
-        spec, later = _BLOCKS[parents[0]]
-    elif parents[-1] == "response":
-        spec, later = RefusalSpec, frozenset()
-        if word in ResponseSpec.model_fields:
-            return f"the key `{word}` is for the whole file: write it under `response` at the top"
-    elif parents[-1] in _SMALL_MAPS:
-        spec, later = _SMALL_MAPS[str(parents[-1])], frozenset()
-    elif parents[-1] == "long":
-        spec, later = LongLimitSpec, LIMIT_KEYS_NOT_YET
-    elif word in LongLimitSpec.model_fields and word not in RuleSpec.model_fields:
-        more = "" if word in ("count", "per") else f", {word}: …"
-        return f"the key `{word}` is for the long form of a limit: write `limit: {{count: …, per: …{more}}}`"
-    else:
-        spec, later = RuleSpec, RULE_KEYS_NOT_YET
-    if word in later:
-        return not_yet(f"the key `{word}`")
-    return unknown("key", word, spec.model_fields, later)

@@ -10,7 +10,8 @@ import re
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from ratelimit_middleware.clock import NS_PER_SECOND
-from ratelimit_middleware.rules.grammar import key_text, parse_duration, parse_key, parse_number
+from ratelimit_middleware.rules.grammar import parse_duration, parse_number
+from ratelimit_middleware.rules.key_grammar import key_text, parse_key
 from ratelimit_middleware.rules.limit_fields import read_count
 from ratelimit_middleware.rules.model import KeyPart
 from ratelimit_middleware.rules.spec import Spec

@@ -9,8 +9,11 @@ from typing import Any
 from ratelimit_middleware.rules.document import (
     BROKEN,
     MAX_DEPTH,
+    MAX_VALUES,
     MISSING,
     TOO_DEEP,
+    TOO_MANY,
+    UNREADABLE,
     Document,
     Finding,
     Mark,
@@ -18,12 +21,10 @@ from ratelimit_middleware.rules.document import (
     Position,
     failure,
 )
-from ratelimit_middleware.rules.scalars import expand, plain_value
+from ratelimit_middleware.rules.scalars import expand, is_text, no_text, plain_value
 from ratelimit_middleware.rules.words import GrammarError, shown
 
 __all__ = ["read_mapping"]
-
-_MAX_PARTS = 500_000
 
 
 def read_mapping(
@@ -59,8 +60,8 @@ class _MappingReader:
         """A copy of a value, with the environment in its texts."""
         position = Position(len(self._marks), 0)
         self._marks[path] = Mark(position, position)
-        if len(path) >= MAX_DEPTH or len(self._marks) > _MAX_PARTS:
-            message = TOO_DEEP if len(path) >= MAX_DEPTH else f"more than {_MAX_PARTS} values"
+        if len(path) >= MAX_DEPTH or len(self._marks) > MAX_VALUES:
+            message = TOO_DEEP if len(path) >= MAX_DEPTH else TOO_MANY
             raise failure([*self.findings, self.document({}).find(path, message)])
         if isinstance(value, Mapping):
             return self.map(value, path)
@@ -69,7 +70,7 @@ class _MappingReader:
         if isinstance(value, str):
             return self._text(value, path)
         if isinstance(value, (bool, int, float)):
-            return value
+            return _plain_number(value)
         if isinstance(value, date) and not isinstance(value, datetime):
             return value.isoformat()  # as it stands in a file
         if value is None:
@@ -80,15 +81,17 @@ class _MappingReader:
         """A copy of a mapping, without the keys that are no texts."""
         copy: dict[str, Any] = {}
         for key, item in source.items():
-            if isinstance(key, str):
-                copy[key] = self.value(item, (*path, key))
+            mistake = _key_mistake(key)
+            if mistake:
+                copy[UNREADABLE] = self._broken(path, mistake)
             else:
-                self._broken(path, f"the key {shown(key)} is not a text")
+                name = str.__str__(key)  # the members of a StrEnum are texts too
+                copy[name] = self.value(item, (*path, name))
         return copy
 
     def _text(self, text: str, path: Path) -> object:
         try:
-            expanded = expand(text, self._env)
+            expanded = expand(str.__str__(text), self._env)
         except GrammarError as error:
             return self._broken(path, str(error))
         value = expanded if expanded == text else plain_value(expanded)
@@ -97,3 +100,17 @@ class _MappingReader:
     def _broken(self, path: Path, message: str) -> object:
         self.findings.append(self.document({}).find(path, message))
         return BROKEN
+
+
+def _key_mistake(key: object) -> str:
+    """What is wrong with the key of a map; empty when nothing is."""
+    if not isinstance(key, str):
+        return f"the key {shown(key)} is not a text"
+    return "" if is_text(key) else no_text(key)
+
+
+def _plain_number(value: bool | float) -> bool | float:
+    """Without its own class, such as that of `HTTPStatus.TOO_MANY_REQUESTS`."""
+    if isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, int) else float(value)

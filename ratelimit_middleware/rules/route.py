@@ -15,7 +15,8 @@ from ratelimit_middleware.rules.engines import Fits, compiled
 from ratelimit_middleware.rules.linear import first
 from ratelimit_middleware.rules.model import Route
 from ratelimit_middleware.rules.pattern import in_lower_case, parse_pattern
-from ratelimit_middleware.rules.words import GrammarError, not_yet, shown, unknown
+from ratelimit_middleware.rules.route_hints import meant_route
+from ratelimit_middleware.rules.words import GrammarError, not_yet, reads, shown, unknown
 
 __all__ = [
     "CONVERTERS",
@@ -45,6 +46,7 @@ _MAX_ROUTE = 500
 _SLASH = ((ord("/"), ord("/")),)
 
 _METHODS_AND_PATH = re.compile(r"(?P<methods>[^/~\s,]*(?:\s*,(?:\s*[^/~\s,]+)?)*)\s+(?P<path>\S.*)")
+_ADDRESS = re.compile(r"https?://(?P<host>[^/:]+)(?::[0-9]+)?(?P<path>/\S*)?")
 _BRACES = re.compile(r"\{(?P<name>[^{}<>:]*)(?::(?P<converter>[^{}<>]*))?\}")
 _ANGLES = re.compile(r"<(?:(?P<converter>[^{}<>]*):)?(?P<name>[^{}<>:]*)>")
 
@@ -58,7 +60,21 @@ def parse_route(text: str) -> Route:
     text = text.strip()
     if len(text) > _MAX_ROUTE:
         raise GrammarError(f"a route of {len(text)} characters is too long: {_MAX_ROUTE} are allowed")
+    try:
+        return _route(text)
+    except GrammarError:
+        meant = meant_route(text)
+        if meant == text or not reads(_route, meant):
+            raise
+        raise GrammarError(f"{shown(text)} is not a route: write {shown(meant)}") from None
+
+
+def _route(text: str) -> Route:
     methods, path = _split(text)
+    address = _ADDRESS.fullmatch(path)
+    if address:
+        plain, host = shown(address["path"] or "/"), address["host"]
+        raise GrammarError(f"a route has no host: write {plain}, and `hosts: [{host}]` below it")
     if path.startswith(REGEX):
         template = _regex(path)
     elif path.startswith("/"):
@@ -133,6 +149,11 @@ def _template(path: str) -> str:
     _check_decoded(path)
     if re.search("[?#]", path):
         raise GrammarError(f"the path {shown(path)} has a query or fragment: a route ends before `?` and `#`")
+    if re.search(r",\s*/", path):
+        raise GrammarError(f"{shown(path)} is two paths: give the rule a name and write `routes: [/a, /b]`")
+    last = path.split()[-1].strip("[](),")
+    if last in _METHODS:
+        raise GrammarError(f"the method stands before the path: `{last} /items`, not {shown(path)}")
     parts = [_segment(part) for part in path[1:].split("/")]
     for part in parts[:-1]:
         if part == REST:
@@ -151,8 +172,9 @@ def _segment(text: str) -> str:
         raise GrammarError(
             f"{shown(text)} is no part of a path: `{{name}}` is one segment, a final `/**` the rest"
         )
-    if text.startswith(":"):
-        raise GrammarError(f"{shown(text)} would be taken literally: write `{{{text[1:]}}}` for any segment")
+    if text.startswith(":") or re.fullmatch(r"\[\w+\]", text):
+        name = text.strip(":[]")
+        raise GrammarError(f"{shown(text)} would be taken literally: write `{{{name}}}` for any segment")
     if re.search(r"[{}<>]", text):
         whole = _BRACES.search(text) or _ANGLES.search(text)
         if whole:

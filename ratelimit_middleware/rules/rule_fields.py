@@ -80,6 +80,9 @@ def read_rule_method(value: Any) -> str:
     """One of the methods that a rule is for."""
     if not isinstance(value, str):
         raise GrammarError(f"{shown(value)} is not a method: write `GET`")
+    words = value.replace(",", " ").split()
+    if len(words) > 1:
+        raise GrammarError(f"{shown(value)} is not a method: write `[{', '.join(words)}]`")
     return read_method(value.strip())
 
 

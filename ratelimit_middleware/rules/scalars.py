@@ -11,13 +11,14 @@ from collections.abc import Mapping
 
 from ratelimit_middleware.rules.words import GrammarError, shown
 
-__all__ = ["expand", "plain_value"]
+__all__ = ["expand", "is_text", "no_text", "plain_value"]
 
 _REFERENCE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}")
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*(_[0-9]+)*)")
 _FRACTION = re.compile(r"[+-]?[0-9]+\.[0-9]+([eE][+-]?[0-9]+)?")
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 _MAX_DIGITS = 30
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def plain_value(text: str) -> str | int | float | bool | None:
@@ -31,6 +32,16 @@ def plain_value(text: str) -> str | int | float | bool | None:
     return text
 
 
+def is_text(text: str) -> bool:
+    """Whether all are whole characters; YAML escapes and wrongly encoded variables may hold halves."""
+    return not _SURROGATE.search(text)
+
+
+def no_text(text: str) -> str:
+    """The message for half of a surrogate pair, which cannot be written out again."""
+    return f"{shown(text)} holds half a character (a surrogate): write it as UTF-8"
+
+
 def expand(text: str, env: Mapping[str, str]) -> str:
     """Put the environment's values for `${NAME}` and `${NAME:-default}`.
 
@@ -38,7 +49,8 @@ def expand(text: str, env: Mapping[str, str]) -> str:
     expanded again.
 
     Raises:
-        GrammarError: a variable is not set and has no default, or a `${` is not one of the two forms.
+        GrammarError: a variable is not set and has no default, a `${` is not one of the two forms, or
+            the text is none.
     """
 
     def value(found: re.Match[str]) -> str:
@@ -53,4 +65,7 @@ def expand(text: str, env: Mapping[str, str]) -> str:
 
     if "${" in _REFERENCE.sub("", text):
         raise GrammarError(f"{shown(text)} has a `${{` that is neither `${{NAME}}` nor `${{NAME:-default}}`")
-    return _REFERENCE.sub(value, text)
+    expanded = _REFERENCE.sub(value, text)
+    if not is_text(expanded):
+        raise GrammarError(no_text(expanded))
+    return expanded

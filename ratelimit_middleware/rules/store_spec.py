@@ -12,13 +12,12 @@ from ratelimit_middleware.rules.grammar import parse_duration
 from ratelimit_middleware.rules.limit_fields import read_count
 from ratelimit_middleware.rules.spec import Spec
 from ratelimit_middleware.rules.values import ON_ERROR, POSITIVE, PREFIX, STORE, TIMEOUT, plain
-from ratelimit_middleware.rules.words import GrammarError, choose, not_yet, shown, unknown
+from ratelimit_middleware.rules.words import GrammarError, choose, shown, unknown
 from ratelimit_middleware.store_settings import OnError, StoreSettings
 
 __all__ = ["StoreSpec", "needs_workers", "read_on_error", "read_prefix", "read_store_url", "read_timeout"]
 
-_STORES = ("memory", "shared")
-_STORES_NOT_YET = ("redis", "rediss", "valkey", "valkeys", "unix")
+_STORES = ("memory", "shared", "redis", "rediss", "unix", "valkey", "valkeys")
 _MILLISECONDS = re.compile(r"([0-9]+)\s*ms", re.IGNORECASE)
 _NS_PER_MS = 1_000_000
 
@@ -33,9 +32,9 @@ def read_store_url(value: Any) -> str:
         raise GrammarError(f"{shown(value)} is not a store: write a URL such as `memory://`")
     scheme, mark, rest = value.partition("://")
     # Only the scheme is ever quoted: what follows may hold a password from the environment.
-    if not mark or scheme not in (*_STORES, *_STORES_NOT_YET):
-        what = unknown("store", scheme, _STORES, _STORES_NOT_YET) if mark else "the store is not a URL"
-        raise GrammarError(f"{what}; write `memory://` or `shared://`")
+    if not mark or scheme not in _STORES:
+        what = unknown("store", scheme, _STORES) if mark else "the store is not a URL"
+        raise GrammarError(f"{what}; write `memory://`, `shared://` or `redis://HOST`")
     if scheme == "memory" and rest:
         raise GrammarError("`memory://` takes nothing after it")
     if scheme == "shared" and rest and not rest.startswith("/"):
@@ -102,14 +101,10 @@ class StoreSpec(Spec):
 
     @model_validator(mode="after")
     def _fits_together(self) -> StoreSpec:
-        """Refuse a fallback without its divisor, and stores that are to come."""
+        """Refuse a fallback without its divisor."""
         settings = self.settings
         if settings.policy == "fallback" and settings.scheme != "memory" and not self.expected_workers:
-            what = "`on_error: fallback`" + ("" if self.on_error else ", the default for a remote store,")
-            raise GrammarError(needs_workers(what), "on_error" if self.on_error else "url")
-        if settings.scheme in _STORES_NOT_YET:
-            known = "this version knows `memory://` and `shared://`"
-            raise GrammarError(not_yet(f"the store `{settings.scheme}://`", known), "url")
+            raise GrammarError(needs_workers("`on_error: fallback`"), "on_error")
         return self
 
     @property

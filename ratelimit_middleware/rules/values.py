@@ -145,6 +145,7 @@ STORE = text(
     "Where the counts live.",
     "memory://",
     "shared://",
+    "redis://localhost:6379/0",
 )
 TIMEOUT = text(
     rf"[1-9][0-9]*\s*ms|{_NUMBER}\s*{_UNIT}", "How long a call to the store may take.", "50ms", "1s"
@@ -156,7 +157,7 @@ _STYLES = ("draft-11", "draft-6", "draft-7", "legacy", "legacy-seconds")
 HEADERS: Json = {
     "anyOf": [
         {"enum": [*_STYLES, "none", False, "off", "no"]},
-        {"type": "array", "items": {"enum": list(_STYLES)}, "uniqueItems": True},
+        {"type": "array", "items": {"enum": list(_STYLES)}, "uniqueItems": True, "minItems": 1},
         _ENV,
     ],
     "description": "Which generations of the RateLimit fields are sent.",

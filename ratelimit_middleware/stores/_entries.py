@@ -64,6 +64,14 @@ class EntryCodec:
         except _NO_ENTRY:
             return None
 
+    def split(self, entry: bytes) -> tuple[Algorithm | None, bytes]:
+        """Who wrote the entry (None if this cannot be told), and what follows the head."""
+        try:
+            size = _HEAD_SIZE.unpack_from(entry)[0]
+            return self._writer(entry[:size]), entry[size:]
+        except _NO_ENTRY:
+            return None, b""
+
     def _writer(self, head: bytes) -> Algorithm | None:
         if head not in self._writers:
             if len(self._writers) >= _MOST_CACHED:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ratelimit_middleware.algorithms.base import Algorithm, State
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.stores.base import Check
 
-__all__ = ["Taken", "take_together"]
+__all__ = ["Taken", "take_together", "untouched"]
 
 _MAX_ROUNDS = 8
 
@@ -24,10 +24,15 @@ class Taken(NamedTuple):
 class _Attempt:
     """One try at booking all enforcing checks at one start time; states are kept apart until it holds."""
 
-    def __init__(self, load: Callable[[str, Check, int], State], now_ns: int) -> None:
+    def __init__(
+        self,
+        load: Callable[[str, Check, int], State],
+        now_ns: int,
+        states: Mapping[str, tuple[Algorithm, State]] | None = None,
+    ) -> None:
         self._load = load
         self._now_ns = now_ns
-        self.states: dict[str, tuple[Algorithm, State]] = {}
+        self.states = dict(states or {})
 
     def take(self, key: str, check: Check, max_wait_ns: int | None, from_ns: int) -> Decision:
         """Take on top of what this attempt has taken already (two checks may share a bucket)."""
@@ -57,13 +62,14 @@ def take_together(
     """
     enforcing = [i for i, check in enumerate(checks) if not check.shadow]
     decisions, booked = _book(checks, keys, enforcing, load, now_ns)
-    states = [(key, algorithm, state) for key, (algorithm, state) in booked.items()]
     for i, check in enumerate(checks):
         if check.shadow:
-            alone = _Attempt(load, now_ns)
+            # On top of what is booked: a bucket may be shared with an enforcing limit.
+            alone = _Attempt(load, now_ns, booked)
             decisions[i] = alone.take(keys[i], check, 0, now_ns)
             if decisions[i].allowed:
-                states.extend((key, *held) for key, held in alone.states.items())
+                booked = alone.states
+    states = [(key, algorithm, state) for key, (algorithm, state) in booked.items()]
     return Taken([decisions[i] for i in range(len(checks))], states)
 
 
@@ -78,8 +84,9 @@ def _book(
     waits = [checks[i].max_wait_ns for i in enforcing if checks[i].max_wait_ns != 0]
     bounded = [wait for wait in waits if wait is not None]
     max_wait_ns = min(bounded) if bounded else (None if waits else 0)
-    start_ns = now_ns
+    start_ns = latest_ns = now_ns
     for _ in range(_MAX_ROUNDS):
+        start_ns = latest_ns
         attempt = _Attempt(load, now_ns)
         decisions = {}
         for i in enforcing:
@@ -89,13 +96,12 @@ def _book(
         latest_ns = max(asked, default=start_ns)
         if latest_ns <= start_ns:
             break
-        start_ns = latest_ns
     if latest_ns <= start_ns and all(decision.allowed for decision in decisions.values()):
         return decisions, attempt.states
-    return {i: _untouched(decision, checks[i], start_ns) for i, decision in decisions.items()}, {}
+    return {i: untouched(decision, checks[i], start_ns) for i, decision in decisions.items()}, {}
 
 
-def _untouched(decision: Decision, check: Check, start_ns: int) -> Decision:
+def untouched(decision: Decision, check: Check, start_ns: int) -> Decision:
     """A decision in a request that is refused: its permits are still there.
 
     A check that asks for yet another moment when the search has ended is one of those that refuse.

@@ -9,7 +9,7 @@ from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.store_settings import OnError
 
-__all__ = ["AsyncStore", "Check", "Store", "StoreStats"]
+__all__ = ["AsyncStore", "Check", "ChoosyStore", "Store", "StoreStats"]
 
 
 class Check(NamedTuple):
@@ -115,3 +115,15 @@ class AsyncStore(Protocol):
 
     async def close_async(self) -> None:
         """As `Store.close`."""
+
+
+@runtime_checkable
+class ChoosyStore(Protocol):
+    """A store that cannot count every kind of limit, and says so before the first request."""
+
+    def accept(self, algorithm: Algorithm) -> None:
+        """Return if limits of these numbers can be counted.
+
+        Raises:
+            StoreError: they cannot.
+        """

@@ -74,16 +74,17 @@ class MemoryStore:
     def _take_one(self, check: Check, now_ns: int) -> Decision:
         """The common case of `take`, without the search for a common start time."""
         key, algorithm, _, cost, max_wait_ns, shadow, _ = check
-        entry = self._entries.get(key)
+        entries = self._entries
+        entry = entries.get(key)
         if entry is not None and entry[0] is algorithm:
             state = entry[1]
         else:
             key = self._key(check, now_ns)
-            entry = self._entries.get(key)
+            entry = entries.get(key)
             state = self._state(key, check, now_ns)
         decision, new = algorithm.take(state, now_ns, cost, 0 if shadow else max_wait_ns)
-        if decision.allowed or entry is not None:
-            self._entries[key] = (algorithm, new)
+        if entry is not None or decision.allowed:
+            entries[key] = (algorithm, new)
         return decision
 
     def charge(self, check: Check) -> None:
@@ -163,13 +164,14 @@ class MemoryStore:
 
     def _sweep(self, now_ns: int, most: int) -> int:
         """Look at up to `most` keys in turn, drop the expired ones; how many were dropped."""
+        entries = self._entries
         if not self._to_sweep:
-            self._to_sweep = list(self._entries)
+            self._to_sweep = list(entries)
         dropped = 0
         for key in self._to_sweep[-most:]:
-            entry = self._entries.get(key)
+            entry = entries.get(key)
             if entry is not None and entry[0].forget_at_ns(entry[1]) <= now_ns:
-                del self._entries[key]
+                del entries[key]
                 dropped += 1
         del self._to_sweep[-most:]
         return dropped

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import unquote
 
-from ratelimit_middleware.clock import Clock
+from ratelimit_middleware.clock import NS_PER_SECOND, Clock
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.store_settings import StoreSettings
+from ratelimit_middleware.stores._redis_address import REDIS_SCHEMES
 from ratelimit_middleware.stores._workers import warn_of_workers
 from ratelimit_middleware.stores.base import Store
 from ratelimit_middleware.stores.divided import DividedStore
@@ -22,7 +23,8 @@ def open_store(store: StoreSettings | str, clock: Clock | None = None) -> Store:
 
     Args:
         store: settings, or a URL with the default settings: `memory://`, `shared://` (a directory of the
-            user's own in memory) or `shared:///DIRECTORY`.
+            user's own in memory), `shared:///DIRECTORY`, or the URL of a Redis or Valkey server: `redis://`,
+            `rediss://`, `unix://`, `valkey://`, `valkeys://`.
         clock: where the store's time comes from; the system's clock if None.
 
     Raises:
@@ -34,8 +36,11 @@ def open_store(store: StoreSettings | str, clock: Clock | None = None) -> Store:
         return _open_memory(settings, clock)
     if url.startswith(_SHARED):
         return _open_shared(url.removeprefix(_SHARED), settings, clock)
+    if settings.scheme in REDIS_SCHEMES:
+        return _open_redis(settings, clock)
     # The rest of the URL may hold a password.
-    raise StoreError(f"no store is known for {settings.scheme}:// URLs: expected memory:// or shared://")
+    expected = "expected memory://, shared:// or redis://"
+    raise StoreError(f"no store is known for {settings.scheme}:// URLs: {expected}")
 
 
 def _open_memory(settings: StoreSettings, clock: Clock | None) -> Store:
@@ -51,3 +56,10 @@ def _open_shared(place: str, settings: StoreSettings, clock: Clock | None) -> St
     if place and not place.startswith("/"):
         raise StoreError(f"shared://{place} names no directory: expected three slashes, shared:///{place}")
     return SharedStore(unquote(place) or None, max_keys=settings.max_keys, clock=clock)
+
+
+def _open_redis(settings: StoreSettings, clock: Clock | None) -> Store:
+    from ratelimit_middleware.stores.redis import RedisStore  # only who asks for it needs redis-py
+
+    timeout = settings.timeout_ns / NS_PER_SECOND
+    return RedisStore(settings.url, prefix=settings.prefix, timeout=timeout, clock=clock)

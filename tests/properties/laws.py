@@ -114,11 +114,11 @@ def check_refusal_consumes_nothing(algorithm: Algorithm, state: State, now_ns: i
         assert after == algorithm.step(state, now_ns)
 
 
-def capacity(algorithm: Algorithm, state: State, now_ns: int) -> int:
-    """How many single permits can be taken at one moment."""
+def capacity(algorithm: Algorithm, state: State, now_ns: int, most: int = 10**9) -> int:
+    """How many single permits can be taken at one moment, up to `most`."""
     taken = 0
     decision, state = algorithm.take(state, now_ns)
-    while decision.allowed:
+    while decision.allowed and taken < most:
         taken += 1
         decision, state = algorithm.take(state, now_ns)
     return taken
@@ -158,10 +158,12 @@ def check_forgetting(algorithm: Algorithm, state: State, now_ns: int) -> None:
     check_no_more(algorithm, algorithm.start(at_ns), state, at_ns, (1, algorithm.window_ns // 2))
 
 
-def check_charge(algorithm: Algorithm, state: State, now_ns: int, cost: int) -> None:
-    """A charge takes its permits, or runs into the cap of the debt; it never gives."""
+def check_charge(
+    algorithm: Algorithm, state: State, now_ns: int, cost: int, dearest: int, slack: int = 0
+) -> None:
+    """A charge takes its permits, at most at their `dearest`, or runs into the cap; it never gives."""
     charged = algorithm.charge(state, now_ns, cost)
     before, after = algorithm.used(state, now_ns), algorithm.used(charged, now_ns)
-    assert before <= after <= before + cost
-    assert after >= min(before + cost, 2 * algorithm.quota)
+    assert before <= after <= before + dearest
+    assert after >= min(before + cost, 2 * algorithm.quota) - slack
     check_no_more(algorithm, charged, state, now_ns)

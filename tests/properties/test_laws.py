@@ -1,145 +1,199 @@
-"""The laws of `laws.py` for the algorithms with an exact bound: SlidingWindow and GCRA."""
+"""What every algorithm keeps: one test a law, over all kinds of algorithms and random traces."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ratelimit_middleware.algorithms.base import AdoptMode
-from ratelimit_middleware.algorithms.gcra import GCRA
+import ratelimit_middleware
+from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
+from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
+from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
+from ratelimit_middleware.errors import InvalidLimitError
+from ratelimit_middleware.stores._packing import pack, unpack
 from tests.properties import laws
-from tests.properties.laws import Ask
+from tests.properties.cases import Call, Case, cases
+from tests.properties.kinds import KINDS
 
 pytestmark = pytest.mark.arithmetic
 
-Exact: TypeAlias = SlidingWindow | GCRA
+# The contract itself, and slots, which are given back by ticket.
+OTHERS = {"Algorithm", "Concurrency"}
 
-periods_s = st.one_of(
-    st.sampled_from([1e-6, 0.001, 1, 60, 3600, 86_400 * 30]),
-    st.integers(1, 10**7).map(lambda us: us / 1e6),
+# So many that each kind has its share.
+law = settings(max_examples=20 * len(KINDS))
+
+
+def test_every_algorithm_is_among_the_kinds() -> None:
+    public = {getattr(ratelimit_middleware, name) for name in ratelimit_middleware.__all__}
+    classes = {c.__name__ for c in public if isinstance(c, type) and hasattr(c, "forget_at_ns")} - {
+        "Algorithm"
+    }
+    assert classes == {name.partition(",")[0] for name in KINDS}
+
+
+@law
+@given(cases())
+def test_no_stretch_of_time_gets_more_than_the_bound(case: Case) -> None:
+    """However requests wait, ask for a later start, or leave; what leaves never mints."""
+    case.kind.keeps(case.algorithm, case.reached().hits, case.waits)
+
+
+@law
+@given(cases())
+def test_a_key_forgotten_whenever_it_may_be_keeps_the_bound(case: Case) -> None:
+    case.kind.keeps(case.algorithm, case.reached(forgetting=True).hits, case.waits)
+
+
+@law
+@given(cases(names=tuple(KINDS.keys() - {"FixedWindow", "SlidingCounter", "QpsWindow"})))
+def test_a_clock_that_goes_back_never_breaks_the_bound(case: Case) -> None:
+    """Of those left out the bound is one of the clock's own windows."""
+    case.kind.keeps(case.algorithm, case.reached(back_ns=case.moment_ns).hits, case.waits)
+
+
+@law
+@given(cases())
+def test_refused_before_retry_after_and_admitted_exactly_at_it(case: Case) -> None:
+    state, now_ns, _ = case.reached()
+    laws.check_retry_after(case.algorithm, state, now_ns, case.cost, case.wait_ns)
+
+
+@law
+@given(cases())
+def test_a_refused_call_consumes_nothing_and_peek_changes_nothing(case: Case) -> None:
+    state, now_ns, _ = case.reached()
+    laws.check_refusal_consumes_nothing(case.algorithm, state, now_ns, case.cost)
+
+
+@law
+@given(cases())
+def test_remaining_permits_are_there_and_reset_tells_when_the_next_one_is(case: Case) -> None:
+    state, now_ns, _ = case.reached()
+    decision, state = case.algorithm.take(state, now_ns)
+    assert laws.capacity(case.algorithm, state, now_ns, 150) >= min(150, decision.remaining)
+    if not decision.remaining:
+        assert decision.allowed or decision.retry_after_ns == decision.reset_after_ns
+        assert case.algorithm.peek(state, now_ns + decision.reset_after_ns).allowed
+
+
+@law
+@given(cases())
+@example(
+    # The one before starts a nanosecond later, within the same microsecond.
+    Case("SmoothBursty", SmoothBursty(0.01, 100), (Call(100_782_787_823, 1, 2_500_000_000, from_after_ns=1),))
 )
-windows = st.builds(SlidingWindow, st.integers(1, 200), periods_s)
-buckets = st.builds(GCRA, st.integers(1, 200), periods_s, st.integers(1, 200))
-algorithms: st.SearchStrategy[Exact] = st.one_of(windows, buckets)
+def test_a_booking_given_back_at_once_leaves_the_same_permits(case: Case) -> None:
+    algorithm = case.algorithm
+    state, now_ns, _ = case.reached()
+    # What waits changes how cold it is from then on.
+    decision, booked = algorithm.take(state, now_ns, case.cost, 0 if case.kind.warms else None)
+    if decision.allowed:
+        after = algorithm.give_back(booked, now_ns, case.cost, decision.at_ns)
+        assert algorithm.used(after, now_ns) == algorithm.used(state, now_ns)
+        assert algorithm.peek(after, now_ns).remaining == algorithm.peek(state, now_ns).remaining
 
 
-@st.composite
-def traces(draw: st.DrawFn, algorithm: Exact, *, waiting: bool = True) -> list[Ask]:
-    """Calls at distances around the algorithm's own scale, most of them close together."""
-    scale = max(2, algorithm.window_ns)
-    gap = st.one_of(st.just(0), st.integers(0, 3), st.integers(0, scale // 64 + 1), st.integers(0, scale + 2))
-    cost = st.one_of(st.just(1), st.integers(1, algorithm.quota + 1))
-    wait = st.one_of(st.just(0), st.integers(0, 3 * scale), st.none()) if waiting else st.just(0)
-    return draw(st.lists(st.builds(Ask, gap, cost, wait), max_size=90))
+@law
+@given(cases(names=tuple(KINDS.keys() - {"WarmUp", "WarmUpWindow"})), st.lists(st.integers(1, 5), max_size=8))
+def test_waiters_that_leave_from_the_end_leave_no_trace(case: Case, costs: list[int]) -> None:
+    """Of those left out: what waits changes how cold it is from then on."""
+    algorithm = case.algorithm
+    state, now_ns, _ = case.reached()
+    before, bookings = state, list[laws.Hit]()
+    for cost in costs:
+        decision, state = algorithm.take(state, now_ns, cost, None)
+        if decision.wait_ns:
+            bookings.append(laws.Hit(decision.at_ns, cost))
+        elif decision.allowed:
+            before, bookings = state, []
+    for booking in reversed(bookings):
+        state = algorithm.give_back(state, now_ns, booking.cost, booking.at_ns)
+    assert algorithm.used(state, now_ns) == algorithm.used(before, now_ns)
+    assert algorithm.peek(state, now_ns).remaining == algorithm.peek(before, now_ns).remaining
 
 
-@given(st.data())
-def test_a_window_never_holds_more_than_its_limit(data: st.DataObject) -> None:
-    window = data.draw(windows)
-    hits, _, _ = laws.replay(window, data.draw(traces(window)))
-    laws.check_at_most(hits, window.period_ns, window.limit)
+@law
+@given(cases())
+@example(
+    # A hit that the other window would have forgotten.
+    Case("SlidingWindow", SlidingWindow(1, 3600), (Call(0), Call(10**6)), other=WarmUpWindow(1, 0.001, 0.002))
+)
+def test_new_numbers_and_back_never_mint(case: Case) -> None:
+    algorithm, other = case.algorithm, case.other
+    state, now_ns, _ = case.reached()
+    back = algorithm.adopt(other.adopt(state, now_ns, algorithm, case.mode), now_ns, other, case.mode)
+    assert algorithm.used(back, now_ns) >= algorithm.used(state, now_ns) - case.kind.slack
+    if not case.kind.slack:
+        # Later too, for a kind of its own that has no temperature.
+        same = type(other) is type(algorithm) and not case.kind.warms
+        later = (algorithm.window_ns // 3, algorithm.window_ns // 2) if same else ()
+        laws.check_no_more(algorithm, back, state, now_ns, later)
 
 
-@given(st.data(), st.booleans())
-def test_a_bucket_never_gives_more_than_burst_and_rate(data: st.DataObject, waiting: bool) -> None:
-    bucket = data.draw(buckets)
-    hits, _, _ = laws.replay(bucket, data.draw(traces(bucket, waiting=waiting)))
-    laws.check_burst_and_rate(hits, bucket.burst, bucket.limit, bucket.period_ns, int(waiting))
+@law
+@given(cases())
+def test_an_earlier_moment_never_gets_more(case: Case) -> None:
+    state, now_ns, _ = case.reached()
+    state = case.algorithm.step(state, now_ns)
+    laws.check_time_back(case.algorithm, state, now_ns, case.moment_ns)
 
 
-@given(st.data())
-def test_requests_booked_together_for_a_later_moment_keep_the_bound(data: st.DataObject) -> None:
-    """Bookings at a start time that another limit asked for (`from_ns`), mixed with ones for now."""
-    window = data.draw(windows)
-    now_ns, state, hits = laws.START_NS, window.start(laws.START_NS), []
-    for ask in data.draw(traces(window)):
-        now_ns += ask.after_ns
-        from_ns = now_ns + (ask.max_wait_ns or 0)
-        decision, state = window.take(state, now_ns, ask.cost, from_ns - now_ns, from_ns)
-        if decision.allowed:
-            assert decision.at_ns == from_ns
-            hits.append(laws.Hit(decision.at_ns, ask.cost))
-    laws.check_at_most(hits, window.period_ns, window.limit)
+@law
+@given(cases())
+def test_forgetting_only_makes_stricter(case: Case) -> None:
+    """Also for a request of any size."""
+    state, now_ns, _ = case.reached()
+    laws.check_forgetting(case.algorithm, state, now_ns)
+    at_ns = max(now_ns, case.algorithm.forget_at_ns(state))
+    for cost in (1, 2, case.cost, 10**4, 10**9):
+        fresh = case.algorithm.peek(case.algorithm.start(at_ns), at_ns, cost)
+        assert case.algorithm.peek(state, at_ns, cost).allowed or not fresh.allowed
 
 
-@given(st.data())
-def test_refused_before_retry_after_and_admitted_exactly_at_it(data: st.DataObject) -> None:
-    algorithm = data.draw(algorithms)
-    _, state, now_ns = laws.replay(algorithm, data.draw(traces(algorithm)))
-    cost = data.draw(st.integers(1, algorithm.quota + 1))
-    max_wait_ns = data.draw(st.one_of(st.just(0), st.integers(0, 2 * algorithm.window_ns)))
-    laws.check_retry_after(algorithm, state, now_ns, cost, max_wait_ns)
+@law
+@given(cases(waiting=False))
+def test_a_charge_takes_what_it_says_up_to_its_cap(case: Case) -> None:
+    state, now_ns, _ = case.reached()
+    most = case.kind.dearest(case.algorithm, case.cost) + case.kind.slack
+    laws.check_charge(case.algorithm, state, now_ns, case.cost, most, case.kind.slack)
 
 
-@given(st.data())
-def test_a_refused_call_consumes_nothing(data: st.DataObject) -> None:
-    algorithm = data.draw(algorithms)
-    _, state, now_ns = laws.replay(algorithm, data.draw(traces(algorithm)))
-    cost = data.draw(st.integers(1, algorithm.quota + 1))
-    laws.check_refusal_consumes_nothing(algorithm, state, now_ns, cost)
+@law
+@given(cases())
+def test_letting_time_pass_consumes_nothing(case: Case) -> None:
+    algorithm = case.algorithm
+    state, now_ns, _ = case.reached()
+    now_ns += case.moment_ns
+    stepped = algorithm.step(state, now_ns)
+    assert algorithm.step(stepped, now_ns) == stepped
+    assert algorithm.used(stepped, now_ns) == algorithm.used(state, now_ns)
+    taken, after = algorithm.take(state, now_ns, case.cost, case.wait_ns)
+    assert (taken, after) == algorithm.take(stepped, now_ns, case.cost, case.wait_ns)
 
 
-@given(st.data())
-def test_an_earlier_moment_never_gets_more(data: st.DataObject) -> None:
-    algorithm = data.draw(algorithms)
-    _, state, now_ns = laws.replay(algorithm, data.draw(traces(algorithm)))
-    laws.check_time_back(algorithm, state, now_ns, data.draw(st.integers(0, 3 * algorithm.window_ns)))
+@law
+@given(cases())
+def test_a_scaled_algorithm_still_admits_somebody(case: Case) -> None:
+    assert case.algorithm.scaled(1) == case.algorithm
+    try:
+        scaled: Algorithm = case.algorithm.scaled(case.factor)
+    except InvalidLimitError:
+        assert case.factor > 1  # beyond the largest number that the algorithm takes
+        return
+    assert type(scaled) is type(case.algorithm)
+    assert scaled.quota >= 1
+    assert scaled.smallest_full_take >= 1
+    assert scaled.take(scaled.start(laws.START_NS), laws.START_NS)[0].allowed
 
 
-@given(st.data())
-def test_forgetting_only_makes_stricter(data: st.DataObject) -> None:
-    algorithm = data.draw(algorithms)
-    _, state, now_ns = laws.replay(algorithm, data.draw(traces(algorithm)))
-    laws.check_forgetting(algorithm, state, now_ns)
-
-
-@given(st.data())
-def test_a_charge_takes_what_it_says_up_to_its_cap(data: st.DataObject) -> None:
-    algorithm = data.draw(algorithms)
-    _, state, now_ns = laws.replay(algorithm, data.draw(traces(algorithm, waiting=False)))
-    laws.check_charge(algorithm, state, now_ns, data.draw(st.integers(1, 3 * algorithm.quota)))
-
-
-@given(st.data(), st.sampled_from(["keep", "scale"]))
-def test_new_numbers_and_back_never_mint(data: st.DataObject, mode: AdoptMode) -> None:
-    algorithm, other = data.draw(algorithms), data.draw(algorithms)
-    _, state, now_ns = laws.replay(algorithm, data.draw(traces(algorithm, waiting=False)))
-    laws.check_adopt_there_and_back(algorithm, other, state, now_ns, mode)
-
-
-@given(st.data())
-def test_giving_back_never_lets_the_used_permits_break_the_bound(data: st.DataObject) -> None:
-    """Bookings are given back at random moments; the ones that were used still keep the bound."""
-    algorithm = data.draw(algorithms)
-    now_ns, state = laws.START_NS, algorithm.start(laws.START_NS)
-    hits: list[laws.Hit] = []
-    for ask in data.draw(traces(algorithm)):
-        now_ns += ask.after_ns
-        decision, state = algorithm.take(state, now_ns, ask.cost, ask.max_wait_ns)
-        if decision.allowed:
-            hits.append(laws.Hit(decision.at_ns, ask.cost))
-        if hits and data.draw(st.integers(0, 1)) == 1:
-            gone = hits.pop(data.draw(st.integers(0, len(hits) - 1)))
-            used = algorithm.used(state, now_ns)
-            state = algorithm.give_back(state, now_ns, gone.cost, gone.at_ns)
-            assert used - gone.cost <= algorithm.used(state, now_ns) <= used
-    if isinstance(algorithm, SlidingWindow):
-        laws.check_at_most(hits, algorithm.period_ns, algorithm.limit)
-    else:
-        laws.check_burst_and_rate(hits, algorithm.burst, algorithm.limit, algorithm.period_ns, 1)
-
-
-@given(st.data())
-def test_a_booking_given_back_at_once_leaves_the_state_as_before(data: st.DataObject) -> None:
-    algorithm = data.draw(algorithms)
-    _, state, now_ns = laws.replay(algorithm, data.draw(traces(algorithm, waiting=False)))
-    before = algorithm.step(state, now_ns)
-    cost = data.draw(st.integers(1, algorithm.quota))
-    decision, booked = algorithm.take(state, now_ns, cost, None)
-    after = algorithm.give_back(booked, now_ns, cost, decision.at_ns)
-    assert algorithm.used(after, now_ns) == algorithm.used(before, now_ns)
-    assert algorithm.peek(after, now_ns).remaining == algorithm.peek(before, now_ns).remaining
+@law
+@given(cases())
+def test_states_are_plain_values_that_can_be_packed_and_compared(case: Case) -> None:
+    state, now_ns, _ = case.reached()
+    packed = unpack(pack(state))
+    assert packed == state
+    assert hash(packed) == hash(state)
+    assert case.algorithm.take(packed, now_ns, case.cost) == case.algorithm.take(state, now_ns, case.cost)

@@ -50,7 +50,14 @@ LONG_FORMS: list[tuple[dict[str, Any], Algorithm]] = [
     ({"per": "1 year", "timezone": "Asia/Tokyo"}, FixedWindow(1000, "year", "Asia/Tokyo")),
     ({"algorithm": "token_bucket"}, TokenBucket(1000, 3600, 1000)),
     ({"algorithm": "token_bucket", "refill": "greedy"}, TokenBucket(1000, 3600, 1000, "greedy")),
-    ({"algorithm": "token_bucket", "capacity": 5}, TokenBucket(5, 3600, 1000)),
+    ({"algorithm": "token_bucket", "capacity": 5, "quantum": 5}, TokenBucket(5, 18, 5)),
+    ({"algorithm": "token_bucket", "capacity": 3000}, TokenBucket(3000, 3600, 1000)),
+    ({"algorithm": "token_bucket", "capacity": 5, "refill": "greedy"}, TokenBucket(5, 3600, 1000, "greedy")),
+    (
+        {"algorithm": "token_bucket", "count": 5, "per": "10s", "capacity": 20, "quantum": 5},
+        TokenBucket(20, 10, 5),
+    ),
+    ({"algorithm": "token_bucket", "count": 3, "per": "s", "quantum": 1}, TokenBucket(3, 0.333333334, 1)),
     ({"algorithm": "leaky_bucket", "burst": 7, "per": "s"}, LeakyBucket(1000, 7, "nodelay")),
     ({"algorithm": "smooth_bursty", "per": "s"}, SmoothBursty(1000)),
     ({"algorithm": "smooth_bursty", "per": "s", "max_burst_seconds": 2.5}, SmoothBursty(1000, 2.5)),
@@ -74,6 +81,10 @@ LONG_FORMS: list[tuple[dict[str, Any], Algorithm]] = [
     (
         {"algorithm": "sentinel_warm_up", "per": "s", "warm_up": {"period": "9s", "cold_factor": 4}},
         WarmUp(1000, 9, 4),
+    ),
+    (
+        {"algorithm": "sentinel_warm_up_pacing", "per": "s", "warm_up": "9s", "whole_ms": True},
+        WarmUpPacing(1000, 9, whole_ms=True),
     ),
     ({"count": "1_000"}, SlidingWindow(1000, 3600)),
     ({"count": "${COUNT}", "per": "${UNIT}"}, SlidingWindow(25, 86_400)),

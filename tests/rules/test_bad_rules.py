@@ -12,7 +12,11 @@ from ratelimit_middleware.rules.load import load_rules
 pytestmark = pytest.mark.arithmetic
 
 FOLDER = Path(__file__).parent.parent / "bad_rules"
-ENV = {"REDIS_URL": "redis://shop:secret@cache/0", "FLOW": "{limit: 5/minute}"}
+ENV = {
+    "REDIS_URL": "redis://shop:secret@cache/0",
+    "WRONG_URL": "reddis://shop:secret@cache/0",
+    "FLOW": "{limit: 5/minute}",
+}
 FILES = sorted(FOLDER.glob("*.yaml"))
 
 

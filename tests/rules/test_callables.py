@@ -51,14 +51,26 @@ def test_what_names_no_function_is_refused_with_the_reason(text: str, message: s
         resolve(text)
 
 
+@pytest.mark.parametrize(
+    ("module", "source", "message"),
+    [
+        ("broken_on_import", "1 / 0", "cannot be imported: ZeroDivisionError: division by zero"),
+        ("a_script", "raise SystemExit(2)", "cannot be imported: SystemExit: 2"),
+        (
+            "lazy",
+            "def __getattr__(name): import no_such_module_here",
+            "has no `f`: ModuleNotFoundError: No module",
+        ),
+    ],
+)
 def test_a_module_that_fails_is_refused_with_its_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, source: str, message: str
 ) -> None:
-    (tmp_path / "broken_on_import.py").write_text("1 / 0\n")
+    (tmp_path / f"{module}.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
 
-    with pytest.raises(GrammarError, match="cannot be imported: ZeroDivisionError: division by zero"):
-        resolve("python:broken_on_import:f")
+    with pytest.raises(GrammarError, match=message):
+        resolve(f"python:{module}:f")
 
 
 def test_what_must_be_awaited_is_known() -> None:

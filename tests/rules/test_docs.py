@@ -83,6 +83,30 @@ def test_a_limit_in_a_table_of_the_page_loads(tmp_path: Path, text: str) -> None
         load_text(tmp_path, f"default: {text}\n")
 
 
+FRAMES = {
+    "limit": "default: {}",
+    "key": "default: {{limit: 5/minute, key: {}}}",
+    "mode": "default: {{limit: 5/minute, mode: {}}}",
+    "route": "limits:\n  {}: 5/minute",
+    "line": "limits:\n  {}\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("frame", "text", "message"), re.findall(r"^\| (\w+) \| `([^|]*)` \| ([^|]*) \|$", PAGE, re.MULTILINE)
+)
+def test_a_slip_of_the_page_is_answered_as_it_says(
+    tmp_path: Path, frame: str, text: str, message: str
+) -> None:
+    with pytest.raises(RuleFileError) as refusal:
+        load_text(tmp_path, FRAMES[frame].format(text))
+    assert message in str(refusal.value)
+
+
+def test_the_page_has_slips() -> None:
+    assert len(re.findall(r"^\| (?:limit|route|line) \| `", PAGE, re.MULTILINE)) >= 10
+
+
 def test_the_mistakes_of_the_page_are_told_as_it_shows_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from datetime import date
+from decimal import Decimal
+from enum import Enum
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,13 @@ from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.match import Matcher
 
 pytestmark = pytest.mark.arithmetic
+
+
+class HTTPMethod(str, Enum):
+    """Not that of the standard library, which came with Python 3.11."""
+
+    GET = "GET"
+
 
 # fmt: off
 KEYS = [
@@ -38,26 +48,33 @@ WORDS = st.sampled_from([
     "draft-7", "refused", "python:json:dumps", "python:json:x", "python:x",
 ])
 # fmt: on
+ODD_TEXTS = st.text(st.characters(), max_size=8)  # control characters and halves of characters, too
 SCALARS = (
     WORDS
     | st.text(max_size=20)
+    | ODD_TEXTS
+    | st.sampled_from([HTTPStatus.TOO_MANY_REQUESTS, HTTPMethod.GET, Decimal(5), object()])
     | st.integers()
     | st.floats()
     | st.booleans()
     | st.none()
     | st.binary(max_size=3)
 )
-ROUTES = st.sampled_from(
-    ["/x", "GET /x/{id}", "POST,PUT /a/**", "/x/", "/<int:id>", "~/v[0-9]+/.*"]
-) | st.text(max_size=15)
-ROUTES = st.sampled_from(["/x", "GET /x/{id}", "POST,PUT /a/**", "/x/", "/<int:id>"]) | st.text(max_size=15)
+ROUTES = (
+    st.sampled_from(
+        ["/x", "GET /x/{id}", "GET /x/{name}", "POST,PUT /a/**", "/x/", "/<int:id>", "~/v[0-9]+/.*"]
+    )
+    | st.text(max_size=15)
+    | ODD_TEXTS
+)
 NETWORKS = st.ip_addresses().map(str) | st.sampled_from(
     ["10.0.0.0/8", "unix", "::/0", "10.0.0.1/8", "fe80::1%1"]
 )
 VALUES = st.recursive(
     SCALARS,
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=5), inner)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=5) | ODD_TEXTS, inner)
     ),
     max_leaves=8,
 )
@@ -118,6 +135,11 @@ FILES = st.fixed_dictionaries(
         "other": VALUES,
     },
 )
+ANY_KEY = st.recursive(
+    st.text() | ODD_TEXTS | st.integers() | st.floats() | st.none() | st.binary(max_size=3) | st.dates(),
+    lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=2),
+    max_leaves=4,
+)
 FRAMES = ["default: {}", "limits:\n  {}: 5/s", "default:\n  limit: 5/s\n  name: {}"]
 ENV = {"A": "5/s"}
 
@@ -131,7 +153,11 @@ def check(source: Any) -> None:
         assert all(str(warning) for warning in lint(ruleset, today=date(2026, 1, 1), workers=2))
     except RuleFileError as error:
         problems = error.problems
-    assert problems is None or all(problem.place and problem.message for problem in problems)
+    for problem in problems or ():
+        assert problem.place
+        assert problem.message
+        assert all(line.isprintable() for line in str(problem).split("\n"))
+        assert str(problem).encode()  # no half of a character, which no log could write
     assert problems != ()
 
 
@@ -142,7 +168,7 @@ def test_any_mapping_loads_or_is_refused(source: dict[str, Any]) -> None:
 
 
 @settings(deadline=None)
-@given(st.dictionaries(st.text() | st.integers() | st.none(), VALUES))
+@given(st.dictionaries(ANY_KEY, VALUES))
 def test_any_keys_load_or_are_refused(source: dict[Any, Any]) -> None:
     check(source)
 
@@ -153,6 +179,10 @@ TOKENS = st.sampled_from([
     "    limit: ", "&a ", "*a", "*", "<<: ", "!!str ", "!!python/object:x ", "{", "}", "[", "]", ",", ": ",
     "? ", "|\n", ">\n", "'", '"', "#", "---\n", "...\n", "%YAML 1.2\n", "\t", "\0", "\x85", "\u2028", "é",
     "${A}", "${", "~", "\r",
+    '"\\U00110000"', '"\\UFFFFFFFF"', '"\\ud800"', '"\\0\\n"', "%YAML 1." + "9" * 5000 + "\n",
+    "%TAG ! x\n", "!!str ", "!<x> ", "\\", "\\x", "\\u",
+    "\\UFFFFFFFF", "\\ud800", "\\0", "&", "!", "@", "%", "`",
+    "!%ff ", "/a 5/s\n", "/a:5/s\n", "=", "header: ", "'/a' b",
 ])
 # fmt: on
 
@@ -174,6 +204,17 @@ def test_any_scalar_in_a_file_loads_or_is_refused(tmp_path: Path, text: str, fra
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.lists(st.sampled_from(list("\\abenrtvxuUNLP_0 \"'/\n89dDF{}")), max_size=12).map("".join),
+    st.booleans(),
+)
+def test_any_escapes_in_key_and_value_load_or_are_refused(tmp_path: Path, text: str, as_key: bool) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text(f'limits:\n  "/{text}": 5/s\n' if as_key else f'default: "{text}"\n', "utf-8")
+    check(path)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.binary(max_size=40))
 def test_any_bytes_load_or_are_refused(tmp_path: Path, raw: bytes) -> None:
     path = tmp_path / "rules.yaml"
@@ -182,6 +223,7 @@ def test_any_bytes_load_or_are_refused(tmp_path: Path, raw: bytes) -> None:
 
 
 SAMPLES = [path.read_bytes() for path in sorted((Path(__file__).parent / "format_examples").glob("*.yaml"))]
+MISTAKES = [path.read_bytes() for path in sorted((Path(__file__).parents[1] / "bad_rules").glob("*.yaml"))]
 MUTATIONS = st.lists(
     st.tuples(
         st.floats(0, 1),
@@ -194,8 +236,8 @@ MUTATIONS = st.lists(
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
-@given(st.sampled_from(SAMPLES), MUTATIONS)
-def test_any_mutation_of_a_good_file_loads_or_is_refused(
+@given(st.sampled_from(SAMPLES) | st.sampled_from(MISTAKES), MUTATIONS)
+def test_any_mutation_of_a_file_loads_or_is_refused(
     tmp_path: Path, raw: bytes, mutations: list[tuple[float, int, bytes]]
 ) -> None:
     for where, dropped, inserted in mutations:

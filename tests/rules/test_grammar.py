@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from ratelimit_middleware.rules.grammar import (
     UNLIMITED,
     LimitText,
-    key_text,
     parse_duration,
-    parse_key,
     parse_limit,
     parse_limits,
     parse_number,
 )
+from ratelimit_middleware.rules.key_grammar import key_text, parse_key
 from ratelimit_middleware.rules.model import KeyPart
 from ratelimit_middleware.rules.words import GrammarError
 

@@ -32,17 +32,9 @@ ONLY_LOADING_KNOWS = (
     *("cold_factor_too_large", "key_function", "limit_function", "file_without_rules", "case_sensitive_in"),
     *("queue_cost", "queue_of", "queue_without", "lint_unknown_rule", "since_without"),
     *("client_header_alone", "client_skip", "client_trusted", "client_user_by", "client_user_function"),
-    *("cold_factor_too_large", "key_function", "limit_function", "file_without_rules"),
-    *(
-        "not_yet_redis",
-        "on_error_of",
-        "store_fallback",
-        "store_remote",
-        "deny_file",
-        "penalty_of",
-        "tiers_",
-        "enforce_of",
-    ),
+    *("algorithm_leaky", "algorithm_windows", "on_error_of", "store_fallback"),
+    *("deny_file", "penalty_of", "tiers_", "enforce_of"),
+    "version_as_fraction",  # JSON has one kind of number
 )
 """What takes more than one value to see, or the app, or other files."""
 

@@ -53,8 +53,9 @@ def test_a_text_is_a_url_with_everything_else_as_usual() -> None:
     ("url", "policy"),
     [("memory://", "deny"), ("shared://", "deny"), ("shared:///x", "deny"), ("redis://x", "fallback")],
 )
-def test_only_a_remote_store_falls_back_by_default(url: str, policy: str) -> None:
-    assert StoreSettings(url).policy == policy
+def test_only_a_remote_store_that_knows_its_processes_falls_back_by_default(url: str, policy: str) -> None:
+    assert StoreSettings(url, expected_workers=4).policy == policy
+    assert StoreSettings(url).policy == "deny"
     assert StoreSettings(url, on_error="allow").policy == "allow"
 
 

@@ -51,6 +51,25 @@ def test_gunicorn_with_4_workers_admits_exactly_the_limit(tmp_path: Path, option
         assert server.log().count("Booting worker") == 4
 
 
+def test_over_4_workers_no_more_requests_are_in_progress_than_slots(tmp_path: Path) -> None:
+    """Of twelve at once the three that got in wait at a gate until the nine others have their refusal."""
+    gate = tmp_path / "open"
+
+    def enter(port: int, counted: Counter[int]) -> None:
+        connection = HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.request("GET", f"/gate?{gate}")
+        counted[connection.getresponse().status] += 1
+        connection.close()
+        if counted[429] == 9:
+            gate.touch()
+
+    with gunicorn("tests.servers.shared_wsgi_app:app", tmp_path / "log", "--workers", "4") as server:
+        counted: Counter[int] = Counter()
+        with ThreadPoolExecutor(12) as clients:
+            list(clients.map(lambda _: enter(server.port, counted), range(12)))
+        assert counted == {200: 3, 429: 9}, server.log()
+
+
 def test_uvicorn_with_4_workers_admits_exactly_the_limit(tmp_path: Path) -> None:
     quiet = ("--no-access-log", "--workers", "4")
     with uvicorn("tests.servers.shared_asgi_app:app", tmp_path / "log", *quiet) as server:

@@ -13,12 +13,15 @@ import threading
 import time
 from struct import Struct
 
+from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
-from ratelimit_middleware.clock import SystemClock
+from ratelimit_middleware.clock import ManualClock, SystemClock
 from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.stores.shared import SharedStore
 
+NOON = 1_800_000_000
+TWO_AT_A_TIME = Check("slots|1", Concurrency(2), "slots|*")
 HUNDRED = Check("hundred|1", SlidingWindow(100, 3600), "hundred|*")
 # Nothing comes back in the lifetime of a test, so what is used is what was admitted.
 MANY = GCRA(1, 10**9, 10**9)
@@ -33,6 +36,13 @@ def take(place: str, times: int) -> int:
     """Take from the bucket of a hundred; how many were admitted."""
     store = SharedStore(place, size=_MIB)
     return sum(store.take([HUNDRED])[0].allowed for _ in range(times))
+
+
+def hold_slots(place: str) -> None:
+    """Take all slots and never give them back; stands still until the end of the input."""
+    store = SharedStore(place, size=_MIB, clock=ManualClock(NOON))
+    print(sum(store.take([TWO_AT_A_TIME])[0].allowed for _ in range(3)), flush=True)  # noqa: T201 - told to the test
+    sys.stdin.read()
 
 
 class _HeldClock(SystemClock):
@@ -124,7 +134,7 @@ def _wait_for(counts: mmap.mmap, slot: int, count: int) -> None:
         time.sleep(0.0002)  # paces the looks; the count is what is waited for
 
 
-COMMANDS = {"take": take, "hold": hold, "preload": preload, "chaos": chaos}
+COMMANDS = {"take": take, "hold": hold, "preload": preload, "chaos": chaos, "hold-slots": hold_slots}
 
 if __name__ == "__main__":
     command, directory, *numbers = sys.argv[1:]

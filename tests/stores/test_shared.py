@@ -309,7 +309,7 @@ def test_a_url_without_a_path_names_a_directory_of_the_user(
     assert (tmp_path / "mine").is_dir()
 
 
-@pytest.mark.parametrize("url", ["shared://run/limits", "redis://", "lmdb:///x"])
+@pytest.mark.parametrize("url", ["shared://run/limits", "reddis://", "lmdb:///x"])
 def test_other_urls_are_refused(url: str) -> None:
     with pytest.raises(StoreError, match="expected"):
         open_store(url)

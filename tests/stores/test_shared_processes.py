@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.stores._loop_guard import LoopGuard
 from ratelimit_middleware.stores.shared import SharedStore
-from tests.stores.shared_worker import HUNDRED
+from tests.stores.shared_worker import HUNDRED, NOON, TWO_AT_A_TIME
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 1 << 20
@@ -85,6 +86,34 @@ def test_a_worker_killed_in_the_middle_of_a_call_has_taken_nothing(place: Path) 
         worker.kill()
         worker.wait()
         assert store.take([HUNDRED])[0].remaining == 99
+
+
+def test_the_slots_of_a_killed_worker_come_back_when_their_leases_end(place: Path) -> None:
+    clock = ManualClock(NOON)
+    store = SharedStore(place, size=MIB, clock=clock)
+    worker = start("hold-slots", place)
+    assert worker.stdout
+    assert worker.stdout.readline() == "2\n"
+    assert not store.take([TWO_AT_A_TIME])[0].allowed
+    worker.kill()
+    worker.communicate()
+    clock.advance(29.9)
+    assert not store.take([TWO_AT_A_TIME])[0].allowed
+    clock.advance(0.1)
+    assert store.take([TWO_AT_A_TIME])[0].allowed
+
+
+def test_a_slot_renewed_by_its_worker_outlives_its_first_lease(place: Path) -> None:
+    clock = ManualClock(NOON)
+    store = SharedStore(place, size=MIB, clock=clock)
+    slots = [store.take([TWO_AT_A_TIME])[0].at_ns for _ in range(2)]
+    clock.advance(20)
+    store.renew(TWO_AT_A_TIME, slots[1])
+    clock.advance(15)
+    assert store.take([TWO_AT_A_TIME])[0].allowed, "the first is over"
+    assert not store.take([TWO_AT_A_TIME])[0].allowed, "the second is renewed"
+    store.give_back(TWO_AT_A_TIME, slots[1])
+    assert store.take([TWO_AT_A_TIME])[0].allowed
 
 
 def test_a_worker_that_stands_still_in_a_call_holds_up_the_others(place: Path) -> None:

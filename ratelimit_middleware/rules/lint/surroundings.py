@@ -7,7 +7,7 @@ from datetime import date
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from ratelimit_middleware.rules.client_written import holds, is_written_by_client
-from ratelimit_middleware.rules.grammar import key_text
+from ratelimit_middleware.rules.key_grammar import key_text
 from ratelimit_middleware.rules.lint.warning import LintWarning, about
 from ratelimit_middleware.rules.model import RuleSet
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ratelimit_middleware.rules.grammar import key_text
+from ratelimit_middleware.rules.key_grammar import key_text
 from ratelimit_middleware.rules.model import Ignored, Limit, Rule, RuleSet
 
 __all__ = ["CODES", "LintWarning", "about", "spoken"]

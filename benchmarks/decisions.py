@@ -1,0 +1,97 @@
+"""A decision in memory: every algorithm and the peers, for 1 to 1,000,000 clients; memory per client."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+import psutil
+from calls import addresses
+from limiters import ALGORITHMS, PEERS, REFUSING, REFUSING_PEERS, Take, floor, ours
+from report import Goal, Section
+from timing import Do, interleaved
+
+_FEW = (1, 1_000)
+_MANY = 1_000_000
+_PLAIN, _BURST = "ours, SlidingWindow", "ours, GCRA"
+_LIMITS = "limits, moving"
+_SAMPLE = 50_000
+
+
+def _subjects() -> dict[str, Callable[[], Take]]:
+    own = {f"ours, {name}": lambda made=made: ours(made()) for name, made in ALGORITHMS.items()}
+    return {"floor": floor, **own, **PEERS}
+
+
+def decisions() -> Section:
+    """Run on a loop: aiolimiter asks for one."""
+    return asyncio.run(_decisions())
+
+
+async def _decisions() -> Section:
+    subjects = _subjects()
+    columns = [
+        interleaved({name: _asking(make(), addresses(clients)) for name, make in subjects.items()})
+        for clients in _FEW
+    ]
+    populated = _Populated(subjects)
+    columns.append(interleaved(populated.asking()))
+    rows = {
+        name: (*(column[name] / 1000 for column in columns), populated.bytes_each[name]) for name in subjects
+    }
+    at_1000 = columns[1]
+    goals = (
+        Goal("decision, GCRA / limits, moving window", at_1000[_BURST] / at_1000[_LIMITS], 0.5),
+        Goal("decision, sliding window / limits, moving window", at_1000[_PLAIN] / at_1000[_LIMITS], 0.5),
+        Goal("memory per client, GCRA", populated.bytes_each[_BURST], 250, unit="B"),
+        Goal("memory per client, window with one hit", populated.bytes_each[_PLAIN], 400, unit="B"),
+        Goal("decision, GCRA, 1,000,000 clients / 1,000", columns[2][_BURST] / columns[1][_BURST], 3),
+    )
+    names = ("1 client, µs", "1,000 clients, µs", "1,000,000 clients, µs", "B a client")
+    note = (
+        "Bytes are the growth of resident memory by a million clients with one hit each, the key included."
+        " A million buckets do not fit the processor's caches, which every limiter pays for."
+    )
+    return Section("decisions", "A decision in memory", names, rows, "floor", goals, note, names[1])
+
+
+def refusals() -> Section:
+    """What saying no costs."""
+    own = {f"ours, {name}": ours(made()) for name, made in REFUSING.items()}
+    made = {"floor": floor(refusing=True), **own, **{name: make() for name, make in REFUSING_PEERS.items()}}
+    clients = addresses(1000)
+    for take in made.values():
+        for client in clients:
+            take(client)
+    times = interleaved({name: _asking(take, clients) for name, take in made.items()})
+    rows = {name: (ns / 1000,) for name, ns in times.items()}
+    goals = (Goal("refusal, sliding window / limits, moving window", times[_PLAIN] / times[_LIMITS], 1),)
+    return Section("refusals", "A refusal in memory", ("1,000 clients, µs",), rows, "floor", goals)
+
+
+def _asking(take: Take, clients: list[str]) -> Do:
+    count = len(clients)
+    return lambda turn: take(clients[turn % count])
+
+
+class _Populated:
+    """All limiters with a million clients each, and what each of them takes up."""
+
+    def __init__(self, subjects: dict[str, Callable[[], Take]]) -> None:
+        self.bytes_each: dict[str, float] = {}
+        self._takes: dict[str, Take] = {}
+        process = psutil.Process()
+        for name, make in subjects.items():
+            take = make()
+            before = process.memory_info().rss
+            # Each with names of its own, as a server reads them from the socket.
+            for client in addresses(_MANY):
+                take(client)
+            self.bytes_each[name] = (process.memory_info().rss - before) / _MANY
+            self._takes[name] = take
+
+    def asking(self) -> dict[str, Do]:
+        """Ask for clients in random order."""
+        clients = random.Random(1).sample(addresses(_MANY), _SAMPLE)  # noqa: S311 - a benchmark
+        return {name: _asking(take, clients) for name, take in self._takes.items()}

@@ -1,0 +1,110 @@
+"""How it grows: time and memory against clients and rules, plotted; cold import time; stores of one host."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from statistics import median
+
+import psutil
+from calls import addresses
+from figures import match
+from limiters import ALGORITHMS, ours
+from report import Goal, Section
+from shared_store import GOAL, measure
+from timing import interleaved
+
+_CLIENTS = (1_000, 10_000, 100_000, 1_000_000)
+_RULES = (1, 10, 100, 1_000, 10_000)
+_FORMS = {"plain": "SlidingWindow", "burst": "GCRA"}
+_IMPORTS = {
+    "python alone": "pass",
+    "ours, asgi": "import ratelimit_middleware.asgi",
+    "ours, wsgi": "import ratelimit_middleware.wsgi",
+    "slowapi": "import slowapi",
+    "flask-limiter": "import flask_limiter",
+    "fastapi-limiter": "import fastapi_limiter.depends",
+    "limits": "import limits, limits.storage, limits.strategies",
+    "throttled-py": "import throttled",
+    "pyrate-limiter": "import pyrate_limiter",
+}
+_IMPORT_ROUNDS = 5
+_PRIME = 7919  # steps through all clients, far from each other
+_START = "import time; t = time.perf_counter_ns(); {}; print(time.perf_counter_ns() - t)"
+
+
+def clients() -> Section:
+    """Ours, from a thousand to a million clients."""
+    columns = [(_grown(name)) for name in _FORMS.values()]
+    rows = {
+        f"{count:,} clients": tuple(number for column in columns for number in column[place])
+        for place, count in enumerate(_CLIENTS)
+    }
+    heads = tuple(f"{form}, {unit}" for form in _FORMS for unit in ("µs", "MB"))
+    slope = columns[0][-1][1] / columns[0][-2][1]
+    goals = (Goal("memory, 1,000,000 clients / 100,000, plain", slope, 11),)
+    return Section("clients", "Growing number of clients", heads, rows, goals=goals, drawn="plain, MB")
+
+
+def _grown(name: str) -> list[tuple[float, float]]:
+    """µs a decision and MB at each number of clients, one store growing."""
+    take, process = ours(ALGORITHMS[name]()), psutil.Process()
+    names, made, before = addresses(_CLIENTS[-1]), 0, process.memory_info().rss
+    found = []
+    for count in _CLIENTS:
+        for client in names[made:count]:
+            take(client)
+        made = count
+        do = {"take": lambda turn, count=count: take(names[turn * _PRIME % count])}
+        grown = process.memory_info().rss - before
+        found.append((interleaved(do)["take"] / 1000, grown / 1e6))
+    return found
+
+
+def rules() -> Section:
+    """Matching a path, met before or not, with a growing number of rules."""
+    subjects = {(count, cached): match(count, cached=cached) for count in _RULES for cached in (False, True)}
+    times = interleaved({f"{count} {cached}": do for (count, cached), do in subjects.items()})
+    rows = {
+        f"{count:,} rules": (times[f"{count} False"] / 1000, times[f"{count} True"] / 1000)
+        for count in _RULES
+    }
+    first, last = rows["1 rules"], rows[f"{_RULES[-1]:,} rules"]
+    goals = (Goal("matching a new path, 10,000 rules / 1", last[0] / first[0], 1.5),)
+    return Section(
+        "rules", "Matching a path", ("new path, µs", "path met before, µs"), rows, "1 rules", goals
+    )
+
+
+def imports() -> Section:
+    """Each in a fresh process, in turn."""
+    samples: dict[str, list[float]] = {name: [] for name in _IMPORTS}
+    for _ in range(_IMPORT_ROUNDS):
+        for name, statement in _IMPORTS.items():
+            command = [sys.executable, "-c", _START.format(statement)]
+            said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            samples[name].append(float(said) / 1e6)
+    rows: dict[str, tuple[float | None, ...]] = {name: (median(times),) for name, times in samples.items()}
+    ratio = median(samples["ours, asgi"]) / median(samples["slowapi"])
+    goals = (Goal("cold import, ours / slowapi", ratio, 0.5),)
+    return Section("imports", "Cold import", ("ms",), rows, goals=goals, drawn="ms")
+
+
+def shared() -> Section:
+    """Workers of one host, all asking as fast as they can."""
+    runs = [("memory gcra", 1)]
+    runs += [(f"shared {form}", count) for form in ("gcra", "window") for count in (1, 2, 4)]
+    runs += [("sqlite gcra", 1), ("sqlite gcra", 4)]
+    rows: dict[str, tuple[float | None, ...]] = {}
+    for kind, processes in runs:
+        result = measure(kind, processes, 1.5)
+        rows[f"{kind}, {processes} processes"] = (
+            result.rate,
+            result.at(0.5),
+            result.at(0.99),
+            result.at(0.999),
+        )
+    reached = rows["shared gcra, 4 processes"][0] or 0
+    goals = (Goal("shared store, 4 processes together", reached, GOAL, at_least=True, unit="decisions/s"),)
+    columns = ("decisions/s", "p50, µs", "p99, µs", "p99.9, µs")
+    return Section("shared", "Stores of one host", columns, rows, goals=goals, drawn=columns[0])

@@ -1,0 +1,91 @@
+"""What a middleware adds to a request, in-process: time, and instructions where valgrind is installed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import apps
+import calls
+from instructions import count
+from report import Goal, Section
+from timing import interleaved
+
+_NOTE = (
+    "Time is the median added to the same app without a limiter; instructions are counted by callgrind, the"
+    " same on every run. `plain` is `100/minute`, `burst` the same with `burst`; one rule from YAML, draft-11"
+    " fields. What the peers' rows add to FastAPI and Flask is to be compared with ours in those rows."
+)
+_ASGI_FIGURES = {
+    "floor": "asgi-floor",
+    "ours, plain": "asgi-plain",
+    "ours, burst": "asgi-burst",
+    "FastAPI, ours, plain": "fastapi-plain",
+    "FastAPI, slowapi": "fastapi-slowapi",
+    "FastAPI, slowapi decorator": "fastapi-slowapi-decorator",
+}
+_WSGI_FIGURES = {
+    "floor": "wsgi-floor",
+    "ours, plain": "wsgi-plain",
+    "ours, burst": "wsgi-burst",
+    "Flask, ours, plain": "flask-plain",
+    "Flask, flask-limiter": "flask-limiter",
+}
+
+
+def asgi() -> Section:
+    """ASGI; what stands on FastAPI runs on a loop, which slowapi needs."""
+    drivers = {name: calls.asgi_on_loop if "FastAPI" in name else calls.asgi_by_hand for name in apps.ASGI}
+    added = _added(apps.ASGI, drivers, "FastAPI")
+    counted = _counted(_ASGI_FIGURES)
+    goals = []
+    for form in ("plain", "burst"):
+        goals += _over_floor("ASGI", form, counted, 2.5)
+        ratio = added[f"FastAPI, ours, {form}"] / added["FastAPI, slowapi"]
+        goals.append(Goal(f"ASGI on FastAPI, time added, {form} / slowapi", ratio, 0.1))
+    return _section("asgi", "ASGI: added to a request", added, counted, tuple(goals))
+
+
+def wsgi() -> Section:
+    """WSGI."""
+    added = _added(apps.WSGI, dict.fromkeys(apps.WSGI, calls.wsgi), "Flask")
+    counted = _counted(_WSGI_FIGURES)
+    goals = []
+    for form in ("plain", "burst"):
+        ratio = added[f"Flask, ours, {form}"] / added["Flask, flask-limiter"]
+        goals.append(Goal(f"WSGI on Flask, time added, {form} / flask-limiter", ratio, 0.05))
+    return _section("wsgi", "WSGI: added to a request", added, counted, tuple(goals))
+
+
+def _added(
+    makers: Mapping[str, Callable[[], Any]], drivers: Mapping[str, Callable[[Any], calls.Do]], framework: str
+) -> dict[str, float]:
+    """Time that each adds to the app under it, ns."""
+    times = interleaved({name: drivers[name](make()) for name, make in makers.items()}, round_s=0.05)
+    return {
+        name: ns - times[framework if framework in name else "bare"]
+        for name, ns in times.items()
+        if name not in (framework, "bare")
+    }
+
+
+def _counted(figures: Mapping[str, str]) -> dict[str, float]:
+    if not shutil.which("valgrind"):
+        return {}
+    costs = count(list(figures.values()))
+    return {subject: costs[figure] for subject, figure in figures.items()}
+
+
+def _over_floor(kind: str, form: str, counted: Mapping[str, float], at_most: float) -> list[Goal]:
+    if not counted:
+        return []
+    ratio = counted[f"ours, {form}"] / counted["floor"]
+    return [Goal(f"{kind}, instructions added, {form} / floor", ratio, at_most)]
+
+
+def _section(
+    name: str, title: str, added: Mapping[str, float], counted: Mapping[str, float], goals: tuple[Goal, ...]
+) -> Section:
+    rows = {subject: (ns / 1000, counted.get(subject)) for subject, ns in added.items()}
+    return Section(name, title, ("µs", "instructions"), rows, "floor", goals, _NOTE, "µs")

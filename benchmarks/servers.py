@@ -1,0 +1,147 @@
+"""Whole servers driven by wrk: uvicorn and gunicorn, one worker each, on loopback."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from apps import PATH
+from report import Goal, Section
+
+HERE = Path(__file__).parent
+CONNECTIONS = 32
+ROUNDS = 3
+ROUND_S = 2
+_ASGI = (
+    "bare", "floor", "ours, plain", "ours, burst", "FastAPI", "FastAPI, ours, plain", "FastAPI, ours, burst",
+    "FastAPI, slowapi", "FastAPI, slowapi decorator", "FastAPI, fastapi-limiter",
+)  # fmt: skip
+_WSGI = (
+    "bare", "floor", "ours, plain", "ours, burst", "Flask", "Flask, ours, plain", "Flask, ours, burst",
+    "Flask, flask-limiter",
+)  # fmt: skip
+
+
+def uvicorn() -> Section:
+    """ASGI apps."""
+    rates = throughput(UVICORN, _ASGI)
+    goals = [
+        Goal(
+            f"uvicorn, requests/s, {form} / floor",
+            rates[f"ours, {form}"] / rates["floor"],
+            0.93,
+            at_least=True,
+        )
+        for form in ("plain", "burst")
+        if rates
+    ]
+    return _section("uvicorn", f"uvicorn, {CONNECTIONS} connections", rates, goals)
+
+
+def gunicorn() -> Section:
+    """WSGI apps, gunicorn's threads."""
+    rates = throughput(GUNICORN, _WSGI)
+    return _section("gunicorn", f"gunicorn, {CONNECTIONS} connections", rates, [])
+
+
+def throughput(command: Sequence[str], names: Sequence[str], store: str = "memory://") -> dict[str, float]:
+    """Median requests a second of each app; the servers of all run, and are driven in turn.
+
+    Empty when wrk is not installed.
+    """
+    if not shutil.which("wrk"):
+        return {}
+    samples: dict[str, list[float]] = {name: [] for name in names}
+    with _all_served(command, names, store) as ports:
+        for _ in range(ROUNDS):
+            for name, port in ports.items():
+                samples[name].append(drive(port, ROUND_S))
+    return {name: median(rates) for name, rates in samples.items()}
+
+
+def drive(port: int, seconds: float) -> float:
+    """Requests a second.
+
+    Raises:
+        RuntimeError: not every answer was a success.
+    """
+    url = f"http://127.0.0.1:{port}{PATH}"
+    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", url]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    if "Non-2xx" in said:
+        raise RuntimeError(f"not all answers were successes: {said}")
+    found = re.search(r"Requests/sec:\s*([\d.]+)", said)
+    assert found, said  # noqa: S101 - wrk always says it
+    return float(found[1])
+
+
+@contextmanager
+def _all_served(command: Sequence[str], names: Sequence[str], store: str) -> Iterator[dict[str, int]]:
+    """The port of each app; they stop at the end."""
+    running: list[subprocess.Popen[bytes]] = []
+    ports = {name: free_port() for name in names}
+    try:
+        for name, port in ports.items():
+            environment = {**os.environ, "BENCH_APP": name, "BENCH_STORE": store}
+            words = [word.format(port=port) for word in command]
+            running.append(subprocess.Popen([sys.executable, "-m", *words], cwd=HERE, env=environment))
+        for port in ports.values():
+            wait_for(port)
+        yield ports
+    finally:
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.wait(timeout=10)
+
+
+UVICORN = (
+    "uvicorn", "--factory", "apps:served_asgi", "--port={port}", "--log-level=warning", "--no-access-log",
+)  # fmt: skip
+GUNICORN = (
+    "gunicorn", "apps:served_wsgi()", "--bind=127.0.0.1:{port}", "--threads=4", "--log-level=warning",
+    "--worker-tmp-dir=/dev/shm",
+)  # fmt: skip
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_for(port: int, seconds: float = 60) -> None:
+    """Until somebody listens.
+
+    Raises:
+        TimeoutError: nobody does.
+    """
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise TimeoutError(f"nobody listens on port {port}")
+
+
+def _section(name: str, title: str, rates: dict[str, float], goals: Sequence[Goal]) -> Section:
+    rows: dict[str, tuple[float | None, ...]] = {subject: (rate,) for subject, rate in rates.items()}
+    note = (
+        "One worker; wrk runs on the same machine. Ratios are to the floor."
+        if rates
+        else "Not run: wrk is not installed."
+    )
+    drawn = "requests/s" if rates else ""
+    return Section(name, title, ("requests/s",), rows, "floor", tuple(goals), note, drawn)

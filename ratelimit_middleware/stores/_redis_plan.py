@@ -1,0 +1,250 @@
+"""Calls of the script and what they answer: pure, for threads and event loops alike."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from math import inf
+from typing import Any, NamedTuple
+
+from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm, granted, refused
+from ratelimit_middleware.decision import Decision
+from ratelimit_middleware.errors import StoreError
+from ratelimit_middleware.stores._entries import EntryCodec
+from ratelimit_middleware.stores._joint import untouched
+from ratelimit_middleware.stores._redis_port import US_NS, doubles, exact, whole_us
+from ratelimit_middleware.stores._redis_ports import port_of
+from ratelimit_middleware.stores.base import Check
+
+__all__ = ["Action", "Ask", "Planner", "moment"]
+
+_FOREIGN, _CALENDAR = -1, -2
+_MOST_CACHED = 4096
+_MOST_CHECKS = 255  # their number goes over as a byte
+_MAX_ADOPTIONS = 16
+_SCAN_COUNT = 500
+_NUMBERS_SIZE = 8 * 8
+_WROTE_SIZE = 8  # the moment an entry was written
+
+_Reply = Sequence[Any]
+
+
+class _Adopted(NamedTuple):
+    """An entry with other numbers, and the state in the check's own."""
+
+    entry: bytes
+    state: bytes
+
+
+class _Numbers(NamedTuple):
+    """What goes to the script about a limit and a cost, and when it may be used (us)."""
+
+    algorithm: Algorithm
+    packed: bytes
+    since_us: float
+    until_us: float
+
+
+class Action(NamedTuple):
+    """The arguments of a call: the buckets, and what comes after them."""
+
+    keys: list[bytes]
+    arguments: list[bytes]
+
+    def words(self) -> list[bytes | int]:
+        """As EVALSHA wants them, behind the script's name."""
+        return [len(self.keys), *self.keys, *self.arguments]
+
+
+class Ask:
+    """A request's checks on their way: what has been adopted for them so far.
+
+    Args:
+        checks: what is asked, in order.
+    """
+
+    __slots__ = ("adopted", "checks", "rounds")
+
+    def __init__(self, checks: Sequence[Check]) -> None:
+        self.checks = checks
+        self.adopted: dict[int, _Adopted] = {}
+        self.rounds = 0
+
+
+class Planner:
+    """Turns checks into calls of the script and its replies into decisions.
+
+    Args:
+        prefix: what every key begins with.
+        keep_state: what happens to a bucket whose limit got other numbers.
+    """
+
+    def __init__(self, prefix: str, keep_state: AdoptMode) -> None:
+        self._prefix = prefix
+        self._keep_state: AdoptMode = keep_state
+        self._codec = EntryCodec()
+        # By identity: an algorithm is frozen, and hashing its fields costs more than the look-up.
+        self._numbers: dict[tuple[int, int], _Numbers] = {}
+        self._seen_us = 0  # the server's time when it last answered
+
+    def key(self, key: str) -> bytes:
+        """The key in Redis of a bucket."""
+        return (self._prefix + key).encode("utf-8", "surrogatepass")
+
+    def take(self, asks: Sequence[Ask], time_us: int | None) -> Action:
+        """One call that takes for all, each all or nothing on its own."""
+        return self.call("take", asks, bytes(len(ask.checks) for ask in asks), time_us)
+
+    def scan(self, cursor: int, beginning: str) -> list[bytes | int]:
+        """The command that lists some of the keys that begin so."""
+        pattern = re.sub(rb"([\[\]*?\\^])", rb"\\\1", self.key(beginning)) + b"*"
+        return [b"SCAN", cursor, b"MATCH", pattern, b"COUNT", _SCAN_COUNT]
+
+    def names(self, keys: Sequence[bytes]) -> list[str]:
+        """The buckets of what a scan has found."""
+        size = len(self.key(""))
+        return [key[size:].decode("utf-8", "surrogatepass") for key in keys]
+
+    def ask(self, checks: Sequence[Check]) -> Ask:
+        """Checks to be asked about; whatever is wrong with them is said here.
+
+        Raises:
+            StoreError: an algorithm has no script, or its numbers are too large for one; or there are more
+                than 255 checks.
+        """
+        if len(checks) > _MOST_CHECKS:
+            raise StoreError(f"{len(checks)} checks of one request: Redis is asked {_MOST_CHECKS} at most")
+        for check in checks:
+            self._numbers_of(check.algorithm, check.cost, self._seen_us)
+            self._codec.head(check.algorithm)
+        return Ask(checks)
+
+    def call(self, name: str, asks: Sequence[Ask], detail: bytes, time_us: int | None) -> Action:
+        """The call that does `name` for the asks.
+
+        Args:
+            name: `take`, `peek`, `charge`, `give_back` or `renew`.
+            asks: for whom; only `take` knows more than one.
+            detail: what `name` needs to know.
+            time_us: a time for tests; None = the server's.
+        """
+        places: dict[bytes, int] = {}
+        about_us = self._seen_us if time_us is None else time_us
+        arguments = [b"" if time_us is None else doubles([time_us]), name.encode(), detail]
+        for ask in asks:
+            for index, check in enumerate(ask.checks):
+                place = places.setdefault(self.key(check.key), len(places) + 1)
+                arguments += self._arguments(check, place, ask.adopted.get(index), about_us)
+        return Action(list(places), arguments)
+
+    def _arguments(self, check: Check, place: int, adopted: _Adopted | None, about_us: int) -> list[bytes]:
+        algorithm, wait_ns = check.algorithm, check.max_wait_ns
+        max_wait_us = inf if wait_ns is None else wait_ns // US_NS
+        if wait_ns and not max_wait_us:
+            max_wait_us = 0.5  # less than a microsecond is still a wait
+        common = doubles((place, check.cost, max_wait_us, check.shadow, adopted is not None))
+        numbers = common + self._numbers_of(algorithm, check.cost, about_us)
+        head = self._codec.head(algorithm)
+        return [numbers, port_of(algorithm).kind.encode(), head, *(adopted or ())]
+
+    def _numbers_of(self, algorithm: Algorithm, cost: int, about_us: int) -> bytes:
+        known = self._numbers.get((id(algorithm), cost))
+        if known is None or not known.since_us <= about_us < known.until_us:
+            if len(self._numbers) >= _MOST_CACHED:
+                self._numbers.clear()
+            known = self._numbers[id(algorithm), cost] = _worked_out(algorithm, cost, about_us)
+        return known.packed
+
+    def is_settled(self, ask: Ask, reply: _Reply, now_us: int) -> bool:
+        """Whether the reply is an answer; if not, what it says is heeded and the ask goes out again.
+
+        Raises:
+            StoreError: others keep changing the bucket.
+        """
+        self._seen_us = now_us
+        if reply[0] not in (_FOREIGN, _CALENDAR):
+            return True
+        ask.rounds += 1
+        if ask.rounds > _MAX_ADOPTIONS:
+            raise StoreError("a bucket was changed by others with other numbers time and again")
+        for place, entry in zip(reply[1::2], reply[2::2], strict=True):
+            ask.adopted[place - 1] = self._adopted(ask.checks[place - 1].algorithm, entry, now_us)
+        return False
+
+    def _adopted(self, algorithm: Algorithm, entry: bytes, now_us: int) -> _Adopted:
+        """An entry in the algorithm's own numbers; one that cannot be read counts as none."""
+        now_ns = now_us * US_NS
+        state = algorithm.start(now_ns)
+        writer, packed = self._codec.split(entry)
+        if writer is not None:
+            try:
+                found = port_of(writer).decode(writer, packed[_WROTE_SIZE:])
+            except (StoreError, struct.error):
+                pass
+            else:
+                own = writer == algorithm
+                state = found if own else algorithm.adopt(found, now_ns, writer, self._keep_state)
+        return _Adopted(entry, doubles([now_us]) + port_of(algorithm).encode(algorithm, state))
+
+    def decisions(self, ask: Ask, now_us: int, reply: _Reply) -> list[Decision]:
+        """The decisions of one request."""
+        is_granted, start_us = reply[:2]
+        checks, now_ns, start_ns = ask.checks, now_us * US_NS, start_us * US_NS
+        waits = [check.max_wait_ns for check in checks if not check.shadow and check.max_wait_ns != 0]
+        bounded = [wait_ns for wait_ns in waits if wait_ns is not None]
+        decided = []
+        for check, at_us, told in zip(checks, reply[2::2], reply[3::2], strict=True):
+            patience_ns: int | None = min(bounded) if bounded else None
+            from_ns = start_ns
+            if check.shadow:
+                patience_ns, from_ns = 0, now_ns
+            elif check.max_wait_ns == 0:
+                patience_ns = start_ns - now_ns
+            at_ns = None if at_us < 0 else at_us * US_NS
+            decision = _decision(check, told, now_ns, at_ns, patience_ns, from_ns)
+            if not is_granted and not check.shadow:
+                decision = untouched(decision, check, start_ns)
+            decided.append(decision)
+        return decided
+
+
+def _worked_out(algorithm: Algorithm, cost: int, about_us: int) -> _Numbers:
+    port = port_of(algorithm)
+    numbers = port.numbers(algorithm, cost, about_us)
+    packed = exact(algorithm, numbers).ljust(_NUMBERS_SIZE, b"\0")
+    return _Numbers(algorithm, packed, *port.holds(numbers))
+
+
+def moment(at_ns: int) -> bytes:
+    """A moment that a booking was made for."""
+    return doubles([whole_us(at_ns)])
+
+
+def _decision(
+    check: Check, told: bytes, now_ns: int, at_ns: int | None, patience_ns: int | None, from_ns: int
+) -> Decision:
+    """The decision on one check: booked for `at_ns` or refused, that is what the script has said."""
+    algorithm = check.algorithm
+    port = port_of(algorithm)
+    if port.tells:
+        return _told(algorithm, told, now_ns, at_ns)
+    before = port.decode(algorithm, told)
+    decision, _ = algorithm.take(before, now_ns, check.cost, patience_ns, from_ns)
+    if at_ns is not None:
+        return decision._replace(allowed=True, at_ns=at_ns, wait_ns=at_ns - now_ns, retry_after_ns=None)
+    if decision.allowed:  # in time by less than the microsecond in which the script counts
+        left = decision.remaining + check.cost
+        return refused(now_ns, US_NS, decision.limit, left, decision.reset_after_ns)
+    if decision.retry_after_ns is None:
+        return decision
+    return decision._replace(retry_after_ns=whole_us(decision.retry_after_ns) * US_NS)
+
+
+def _told(algorithm: Algorithm, told: bytes, now_ns: int, at_ns: int | None) -> Decision:
+    retry_us, remaining, reset_us = struct.unpack("<3d", told)
+    left = int(remaining), int(reset_us * US_NS)
+    if at_ns is not None:
+        return granted(at_ns, now_ns, algorithm.quota, *left)
+    retry_ns = None if retry_us < 0 else int(retry_us * US_NS)
+    return refused(now_ns, retry_ns, algorithm.quota, *left)

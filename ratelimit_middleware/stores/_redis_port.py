@@ -1,0 +1,87 @@
+"""The contract of a port, and how numbers go to the script."""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from math import inf
+from typing import Any, ClassVar
+
+from ratelimit_middleware.algorithms.base import Algorithm, State, ceil_div
+from ratelimit_middleware.errors import StoreError
+
+__all__ = ["LAST_US", "US_NS", "Port", "doubles", "exact", "read_doubles", "whole_us"]
+
+US_NS = 1000
+
+LAST_US = 2**52
+"""The last moment the script knows, in the year 2112; a debt that is longer ends there."""
+
+_LARGEST = 2**51
+
+
+class Port(ABC):
+    """One algorithm's side of the conversation.
+
+    Attributes:
+        kind: the name of the script's port.
+        tells: whether the script's answer holds the numbers for headers; if not, it holds the state that
+            the decision was taken on, and they are worked out from it.
+    """
+
+    kind: ClassVar[str]
+    tells: ClassVar[bool] = False
+
+    @abstractmethod
+    def numbers(self, algorithm: Any, cost: int, now_us: int) -> tuple[float, ...]:
+        """The limit's numbers, and those of `cost` permits: at most eight.
+
+        Args:
+            algorithm: the limit.
+            cost: permits.
+            now_us: about the present moment.
+
+        Raises:
+            StoreError: they would not be exact.
+        """
+
+    @abstractmethod
+    def encode(self, algorithm: Any, state: State) -> bytes:
+        """A state as the script keeps it; what is finer than a microsecond is rounded to fewer permits."""
+
+    @abstractmethod
+    def decode(self, algorithm: Any, packed: bytes) -> State:
+        """The state that the script has packed."""
+
+    def holds(self, numbers: tuple[float, ...]) -> tuple[float, float]:  # noqa: ARG002
+        """The moments between which the numbers may be used, us."""
+        return -inf, inf
+
+
+def exact(algorithm: Algorithm, numbers: Iterable[float]) -> bytes:
+    """The numbers packed.
+
+    Raises:
+        StoreError: one of them is too large for the script to count with exactly.
+    """
+    numbers = list(numbers)
+    if any(abs(number) > _LARGEST for number in numbers):
+        raise StoreError(f"{algorithm!r} cannot be counted in Redis: its times or amounts exceed 2^51")
+    return doubles(numbers)
+
+
+def doubles(numbers: Iterable[float]) -> bytes:
+    """Numbers as the script reads them."""
+    numbers = tuple(numbers)
+    return struct.pack(f"<{len(numbers)}d", *numbers)
+
+
+def read_doubles(packed: bytes) -> tuple[float, ...]:
+    """Numbers that the script has packed."""
+    return struct.unpack(f"<{len(packed) // 8}d", packed)
+
+
+def whole_us(time_ns: int) -> int:
+    """Nanoseconds as microseconds, rounded up."""
+    return ceil_div(time_ns, US_NS)

@@ -1,0 +1,21 @@
+-- Ports of the limiters, and the one step that books any number of checks together. The files of this
+-- folder are joined into one script; each algorithm has the steps and the names of its Python module.
+--
+-- KEYS: the buckets. ARGV: the time for tests or ""; what to do; what that needs to know; then the checks,
+-- each as its numbers (13 packed doubles), its kind, what its entries begin with, and, if it adopts a
+-- foreign entry, that entry and the state to use instead.
+--
+-- An entry is what it begins with (the numbers that wrote it), the moment it was written, and the state.
+-- All times are whole microseconds. No number is ever written as text.
+
+local KEY, COST, MAX_WAIT, SHADOW, ADOPTS, FIRST = 1, 2, 3, 4, 5, 6
+
+-- What is not needed by every call is put together when the first check asks for it.
+local makers, made = {}, {}
+
+local function the(name)
+  if not made[name] then
+    made[name] = makers[name]()
+  end
+  return made[name]
+end

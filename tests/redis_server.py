@@ -1,0 +1,81 @@
+"""A Redis server of the tests' own: started when it is needed, reached by a socket in a temporary folder."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+__all__ = ["RedisServer", "find_server", "lasting_keys"]
+
+
+def find_server() -> str | None:
+    """The server's program."""
+    return shutil.which("redis-server") or shutil.which("valkey-server")
+
+
+def lasting_keys(url: str) -> list[bytes]:
+    """Keys that would stay for ever."""
+    from redis import Redis
+
+    with Redis.from_url(url) as client:
+        return [key for key in client.scan_iter() if client.ttl(key) == -1]
+
+
+class RedisServer:
+    """One server process, with nothing kept on disk.
+
+    Args:
+        folder: for its socket.
+        options: more settings, as on the command line.
+    """
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self._socket = folder / "redis.sock"
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"unix://{self._socket}"
+
+    def start(self) -> None:
+        """Start it, and return when it answers."""
+        program = find_server()
+        assert program is not None
+        command = [program, "--port", "0", "--unixsocket", str(self._socket), "--save", ""]
+        command += ["--appendonly", "no", "--dir", str(self._socket.parent), *self._options]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(500):
+            if self._answers():
+                return
+            time.sleep(0.01)
+        raise RuntimeError("the server does not answer")
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL)."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def send_signal(self, number: int) -> None:
+        """Stop it for a while, or let it go on."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, "the server has ended"
+        with socket.socket(socket.AF_UNIX) as connection:
+            try:
+                connection.connect(str(self._socket))
+                connection.sendall(b"PING\r\n")
+                # It may want a password first, or TLS: whatever it says, it is there.
+                return bool(connection.recv(16))
+            except OSError:
+                return False

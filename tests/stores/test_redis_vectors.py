@@ -1,0 +1,83 @@
+"""What the originals answered, asked of the script: every recorded scenario that a store can be asked."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import pytest
+
+from ratelimit_middleware.algorithms.base import State
+from ratelimit_middleware.stores._redis_ports import port_of
+from ratelimit_middleware.stores.redis import RedisStore
+from tests.algorithms import test_leaky_bucket as nginx
+from tests.algorithms import test_token_bucket as juju
+from tests.redis_server import RedisServer
+from tests.vectors import guava
+from tests.vectors.guava import replay
+
+MakeStore: TypeAlias = Callable[..., RedisStore]
+
+
+@pytest.fixture
+def make_store(redis_server: RedisServer, request: pytest.FixtureRequest) -> Iterator[MakeStore]:
+    """Stands in for `MemoryStore`."""
+    stores: list[RedisStore] = []
+    numbers = itertools.count()
+
+    def make(**settings: Any) -> RedisStore:
+        prefix = f"{request.node.name}:{next(numbers)}:"
+        stores.append(RedisStore(redis_server.url, prefix=prefix, known_refusals=0, **settings))
+        return stores[-1]
+
+    yield make
+    for store in stores:
+        store.close()
+
+
+class InRedis(replay.InStore):
+    """The state as it lies in Redis."""
+
+    @property
+    def state(self) -> State:
+        store: Any = self._store
+        entry = store._threads.command("GET", store._planner.key("k"))
+        _, packed = store._planner._codec.split(entry)
+        return port_of(self.algorithm).decode(self.algorithm, packed[8:])
+
+
+GUAVA = [*guava.load_public("bursty"), *guava.load_public("warming")]
+
+
+@pytest.mark.parametrize("record", GUAVA, ids=[record.id for record in GUAVA])
+def test_guava(record: guava.Record, make_store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the bit, stored permits and the next free ticket included."""
+    expected = replay.replayed(record, replay.InStore(replay.limiter(record)))
+    monkeypatch.setattr(replay, "MemoryStore", make_store)
+    assert replay.replayed(record, InRedis(replay.limiter(record))) == expected
+
+
+def is_for_redis(scenario: dict[str, Any]) -> bool:
+    """Whether all moments and the interval are whole microseconds, and the clock never goes back."""
+    times = [op["at_ns"] or 0 for op in scenario["ops"]] + [juju.bucket_of(scenario).fill_interval_ns]
+    return juju.never_goes_back(scenario) and not any(time_ns % 1000 for time_ns in times)
+
+
+JUJU = [scenario for scenario in juju.PUBLIC if is_for_redis(scenario)]
+
+
+@pytest.mark.parametrize("scenario", JUJU, ids=lambda s: str(s["id"]))
+def test_juju(scenario: dict[str, Any], make_store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = juju.deviation(scenario, juju.Stored(juju.bucket_of(scenario)), 0)
+    monkeypatch.setattr(juju, "MemoryStore", make_store)
+    assert juju.deviation(scenario, juju.Stored(juju.bucket_of(scenario)), 0) == expected
+
+
+@pytest.mark.parametrize("scenario", nginx.SCENARIOS, ids=lambda s: str(s["id"]))
+def test_nginx(scenario: dict[str, Any], make_store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nginx, "MemoryStore", make_store)
+    theirs = [request["verdict"] for request in scenario["requests"]]
+    pairs = enumerate(zip(theirs, nginx.in_a_store(scenario), strict=True))
+    first = next((nginx.Deviation(i, *pair) for i, pair in pairs if pair[0] != pair[1]), None)
+    assert first == nginx.DEVIATIONS.get(scenario["id"])
