@@ -68,7 +68,11 @@ FIGURES: dict[str, Callable[[], Callable[[int], object]]] = {
 }
 MINUS = small.MINUS
 """What is taken off a figure, so that it is what something adds."""
-ALL = {**FIGURES, **small.PEERS}
+ALL = {
+    **FIGURES,
+    **small.PEERS,
+    **{f"match-{n}": lambda n=n: match(n, cached=False) for n in (10, 100, 1000)},
+}
 """With those that need the benchmarks' environment."""
 RATIOS = [
     Ratio("match-10000", "match-1", 1.5),

@@ -12,9 +12,6 @@ import servers
 from redis import Redis
 from report import Goal, Section
 
-from ratelimit_middleware.errors import StoreError
-from ratelimit_middleware.stores.open import open_store
-
 _TITLE = "uvicorn with Redis on loopback"
 _OURS = ("FastAPI, ours, plain", "FastAPI, ours, burst")
 _PEERS = ("FastAPI", "FastAPI, slowapi")
@@ -26,28 +23,15 @@ def redis() -> Section:
     """Ours and slowapi, which uses limits."""
     if not (shutil.which("wrk") and shutil.which("redis-server")):
         return _without("Not run: wrk or redis-server is not installed.")
-    with server() as url:
-        ours = _OURS if _has_store(url) else ()
-        # One at a time: calls are counted for the whole server.
-        measured = {name: _measured(name, url) for name in (*_PEERS, *ours)}
-    rows: dict[str, tuple[float | None, ...]] = {**measured}
-    rates = {name: rate for name, (rate, _) in measured.items()}
-    goals: tuple[Goal, ...] = ()
-    if ours:
-        ratio = rates[ours[0]] / rates["FastAPI"]
-        goals = (Goal("uvicorn with Redis, requests/s, plain / bare app", ratio, 0.6, at_least=True),)
-    note = "" if ours else "Ours: the Redis store is not built yet."
-    return Section("redis", _TITLE, _COLUMNS, rows, "FastAPI", goals, note, _COLUMNS[0])
-
-
-def _measured(name: str, url: str) -> tuple[float, float]:
-    """Requests a second, and calls of Redis for each."""
-    with Redis.from_url(url) as client:
-        before = _calls(client)
-        rates = servers.throughput(servers.UVICORN, (name,), store=url)
-        calls = _calls(client) - before
-    served = rates[name] * servers.ROUNDS * servers.ROUND_S
-    return rates[name], calls / served
+    with server() as url, Redis.from_url(url) as client:
+        served = servers.throughput(servers.UVICORN, (*_PEERS, *_OURS), url, lambda: _calls(client))
+    rows: dict[str, tuple[float | None, ...]] = {**served}
+    rates = {name: rate for name, (rate, _) in served.items()}
+    goals = tuple(
+        Goal(f"uvicorn with Redis, {name} / bare app", rates[name] / rates["FastAPI"], 0.6, at_least=True)
+        for name in _OURS
+    )
+    return Section("redis", _TITLE, _COLUMNS, rows, "FastAPI", goals, drawn=_COLUMNS[0])
 
 
 def _calls(client: Redis) -> int:
@@ -62,14 +46,6 @@ def _calls(client: Redis) -> int:
         "cmdstat_get",
     )
     return sum(stats[name]["calls"] for name in names if name in stats)
-
-
-def _has_store(url: str) -> bool:
-    try:
-        open_store(url).close()
-    except StoreError:
-        return False
-    return True
 
 
 def _without(note: str) -> Section:

@@ -9,10 +9,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from apps import PATH
 from report import Goal, Section
@@ -31,9 +32,21 @@ _WSGI = (
 )  # fmt: skip
 
 
+class Served(NamedTuple):
+    """What a server did in a round.
+
+    Attributes:
+        rate: requests a second.
+        counted: how far the counter went with each request.
+    """
+
+    rate: float
+    counted: float
+
+
 def uvicorn() -> Section:
     """ASGI apps."""
-    rates = throughput(UVICORN, _ASGI)
+    rates = {name: served.rate for name, served in throughput(UVICORN, _ASGI).items()}
     goals = [
         Goal(
             f"uvicorn, requests/s, {form} / floor",
@@ -49,27 +62,34 @@ def uvicorn() -> Section:
 
 def gunicorn() -> Section:
     """WSGI apps, gunicorn's threads."""
-    rates = throughput(GUNICORN, _WSGI)
+    rates = {name: served.rate for name, served in throughput(GUNICORN, _WSGI).items()}
     return _section("gunicorn", f"gunicorn, {CONNECTIONS} connections", rates, [])
 
 
-def throughput(command: Sequence[str], names: Sequence[str], store: str = "memory://") -> dict[str, float]:
-    """Median requests a second of each app; the servers of all run, and are driven in turn.
+def throughput(
+    command: Sequence[str],
+    names: Sequence[str],
+    store: str = "memory://",
+    counter: Callable[[], int] = lambda: 0,
+) -> dict[str, Served]:
+    """What each app can do; the servers of all run, and are driven in turn.
 
     Empty when wrk is not installed.
     """
     if not shutil.which("wrk"):
         return {}
-    samples: dict[str, list[float]] = {name: [] for name in names}
+    samples: dict[str, list[Served]] = {name: [] for name in names}
     with _all_served(command, names, store) as ports:
         for _ in range(ROUNDS):
             for name, port in ports.items():
-                samples[name].append(drive(port, ROUND_S))
-    return {name: median(rates) for name, rates in samples.items()}
+                before = counter()
+                rate, requests = drive(port, ROUND_S)
+                samples[name].append(Served(rate, (counter() - before) / requests))
+    return {name: Served(*map(median, zip(*served, strict=True))) for name, served in samples.items()}
 
 
-def drive(port: int, seconds: float) -> float:
-    """Requests a second.
+def drive(port: int, seconds: float) -> tuple[float, int]:
+    """Requests a second, and how many there were.
 
     Raises:
         RuntimeError: not every answer was a success.
@@ -79,9 +99,9 @@ def drive(port: int, seconds: float) -> float:
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     if "Non-2xx" in said:
         raise RuntimeError(f"not all answers were successes: {said}")
-    found = re.search(r"Requests/sec:\s*([\d.]+)", said)
+    found = re.search(r"(\d+) requests in .*Requests/sec:\s*([\d.]+)", said, re.DOTALL)
     assert found, said  # noqa: S101 - wrk always says it
-    return float(found[1])
+    return float(found[2]), int(found[1])
 
 
 @contextmanager

@@ -25,7 +25,7 @@ Do: TypeAlias = Callable[[int], object]
 _LIMIT = 100
 _ONE_ENTRY_NS = PERIOD_S * 1_000_000_000
 _64_ENTRIES_NS = -(-_ONE_ENTRY_NS // 64)
-_WARM_TURNS = 70
+_WARM_TURNS = 120  # a full window, and past the first requests, at which more is looked at
 
 
 def ticking(step_ns: int, make: Callable[[], Do]) -> Callable[[], Do]:

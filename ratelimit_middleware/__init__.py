@@ -4,6 +4,7 @@ The middlewares are `ratelimit_middleware.asgi.RateLimitMiddleware` and
 `ratelimit_middleware.wsgi.RateLimitMiddleware`.
 """
 
+from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
@@ -35,6 +36,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "GCRA",
+    "Concurrency",
     "Decision",
     "FixedWindow",
     "InvalidLimitError",

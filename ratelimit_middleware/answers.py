@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
 
-from ratelimit_middleware.decision import Outcome, Verdict
+from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.errors import StoreUnavailableError
 from ratelimit_middleware.headers import SHADOW_FIELD, Field, field_names, fields_writer, shadow_field
 from ratelimit_middleware.request import RequestView
@@ -14,27 +13,7 @@ from ratelimit_middleware.responses import Refusal, not_allowed, over_limit, una
 from ratelimit_middleware.rules.model import Answer, Responder, RuleSet
 from ratelimit_middleware.verdicts import DENIED
 
-__all__ = ["TOLD", "Answers", "Told", "is_tighter"]
-
-TOLD = "ratelimit_middleware.told"
-"""Where a middleware leaves its `Told` in the scope or environ, for an instance further in."""
-
-
-Told: TypeAlias = tuple[Verdict, list[Any]]
-"""What a middleware is about to add to the app's response: its verdict, and the fields as its server wants
-them. An instance further in that is closer to a refusal puts its own in their place, so that the client sees
-them once."""
-
-
-def is_tighter(verdict: Verdict, other: Verdict) -> bool:
-    """Whether a client has less left under `verdict` than under `other`, both admitted."""
-    if verdict.binding is None or other.binding is None:
-        return verdict.binding is not None
-    return _share_left(verdict.binding) < _share_left(other.binding)
-
-
-def _share_left(outcome: Outcome) -> float:
-    return outcome.decision.remaining / outcome.decision.limit
+__all__ = ["Answers"]
 
 
 class Answers:

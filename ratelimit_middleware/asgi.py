@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ratelimit_middleware._types import ASGIApp, Message, Receive, Scope, Send
-from ratelimit_middleware.answers import TOLD, Answers, Told, is_tighter
+from ratelimit_middleware.answers import Answers
 from ratelimit_middleware.build import RulesSource, build_registry, build_reporter
 from ratelimit_middleware.clock import Clock
+from ratelimit_middleware.coverage import warn_of_idle_rules
 from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.events import Hook
 from ratelimit_middleware.faults import (
@@ -19,6 +20,7 @@ from ratelimit_middleware.faults import (
     FaultLog,
 )
 from ratelimit_middleware.headers import Field
+from ratelimit_middleware.nested import TOLD, Told, told_of
 from ratelimit_middleware.request import AsgiView
 from ratelimit_middleware.responses import Refusal
 from ratelimit_middleware.rules.model import RuleSet
@@ -68,7 +70,8 @@ class RateLimitMiddleware:
         hooks: Sequence[Hook] = (),
     ) -> None:
         self._app = app
-        self._registry = build_registry(rules, store=store, clock=clock)
+        self._registry = build_registry(rules, store=store, clock=clock, app=app)
+        self._is_new = True
         watches = self._registry.ruleset.shadow
         self._faults = FaultLog(LIMITER_FAILED_WATCHING if watches else LIMITER_FAILED, clock=clock)
         self._unsettled = FaultLog(SETTLING_FAILED, clock=clock)
@@ -84,18 +87,23 @@ class RateLimitMiddleware:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
+        if self._is_new:
+            self._is_new = False
+            warn_of_idle_rules(self._app, self._registry.ruleset)
         view = self._views.make(scope)
+        outer: Told | None = scope.get(TOLD)
         verdict = UNDECIDED
         try:
             registry = self._registry
-            verdict = await registry.admit_async(view) if registry.awaits else registry.admit(view)
+            verdict = (
+                await registry.admit_async(view, outer) if registry.awaits else registry.admit(view, outer)
+            )
             reply = self._answers.answer(view, verdict)
         except Exception as error:  # noqa: BLE001 - a limiter that fails must not let requests through
             self._faults.report(error)
             reply = self._answers.undecided(view, error)
         if self._reporter is not None:
             self._reporter.tell(view, verdict)
-        outer: Told | None = scope.get(TOLD)
         if isinstance(reply, Refusal):
             await self._turn_away(scope, receive, send, verdict, reply)
             return
@@ -104,22 +112,38 @@ class RateLimitMiddleware:
             if turn is None:
                 return
             verdict, receive = verdict._replace(bookings=turn.bookings), turn.receive
+        await self._admitted(scope, receive, send, outer, verdict, reply)
+
+    async def _admitted(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        outer: Told | None,
+        verdict: Verdict,
+        fields: list[Field],
+    ) -> None:
+        """Call the app, and see to it that its response tells what is left."""
+        told, is_told_here = told_of(outer, verdict, _wire(fields), self._registry.place)
+        scope[TOLD] = told
+        telling = _adding(told.fields, send) if is_told_here else send
         try:
-            telling = _telling(scope, outer, verdict, reply, send)
             if verdict.bookings:
                 await self._serve(self._registry.begin(verdict), scope, receive, telling)
             else:
                 await self._app(scope, receive, telling)
         finally:
-            if not outer:
+            if outer is None:
                 scope.pop(TOLD, None)  # an app may be tried with a scope that was used before
+            else:
+                scope[TOLD] = outer
 
     async def _turn_away(
         self, scope: Scope, receive: Receive, send: Send, verdict: Verdict, refusal: Refusal
     ) -> None:
         """Send a refusal, and no fields of an instance further out."""
         if TOLD in scope:
-            scope[TOLD][1].clear()
+            scope[TOLD].fields.clear()
         if verdict.bookings:
             await self._undo(verdict.bookings)
         await _refuse(scope, receive, send, refusal)
@@ -179,21 +203,6 @@ def _queue(ruleset: RuleSet, give_back: Callable[[Bookings], Awaitable[None]]) -
             "a rule with `behavior: queue` needs anyio under ASGI: pip install ratelimit-middleware[asgi]"
         ) from error
     return AsgiQueue(give_back)
-
-
-def _telling(scope: Scope, outer: Told | None, verdict: Verdict, fields: list[Field], send: Send) -> Send:
-    """A `send` that adds the fields, once, however many instances of the middleware are nested."""
-    if not fields:
-        return send
-    extra = _wire(fields)
-    if outer:
-        outer_verdict, shown = outer
-        if is_tighter(verdict, outer_verdict):
-            shown[:] = extra
-            scope[TOLD] = (verdict, shown)
-        return send
-    scope[TOLD] = (verdict, extra)
-    return _adding(extra, send)
 
 
 def _adding(extra: list[tuple[bytes, bytes]], send: Send) -> Send:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from ratelimit_middleware.clock import Clock, SystemClock, utc_date
 from ratelimit_middleware.errors import InvalidLimitError, RuleFileError, RuleProblem
 from ratelimit_middleware.events import Hook
+from ratelimit_middleware.frameworks.selected import SelectedRoute
 from ratelimit_middleware.registry import LimiterRegistry
 from ratelimit_middleware.reporter import Reporter
 from ratelimit_middleware.rules.lint import lint
@@ -38,6 +39,7 @@ def build_registry(
     store: Store | AsyncStore | None = None,
     clock: Clock | None = None,
     awaits: bool = True,
+    app: object = None,
 ) -> LimiterRegistry:
     """Load the rules, open the store they name and join them; what lint finds is logged, once.
 
@@ -45,6 +47,7 @@ def build_registry(
         rules: the path of a rule file, a dict of the same shape, or a `RuleSet`.
         store: use this store instead of the one the rules name.
         clock: where the store's time comes from; only for a store that is opened here.
+        app: what is limited; asked which of its routes serves a request, if a key depends on that.
         awaits: whether requests are decided on an event loop, so that async functions can be asked.
 
     Raises:
@@ -57,14 +60,24 @@ def build_registry(
     if not awaits:
         _refuse_async(ruleset)
     _log_warnings(ruleset)
+    is_given = store is not None
     if store is None:
         store = open_store(ruleset.store, clock)
     elif isinstance(store, MemoryStore):
         warn_of_workers()
     if isinstance(store, ChoosyStore):
         for limit in (limit for rule in ruleset.rules for limit in rule.limits):
-            store.accept(limit.algorithm)
-    return LimiterRegistry(ruleset, _guarded(store, ruleset, clock))
+            for one in (limit, *limit.alternatives()):
+                store.accept(one.algorithm)
+    route_of = None if app is None else SelectedRoute(app)
+    place = store if is_given else _place(store, ruleset)
+    return LimiterRegistry(ruleset, _guarded(store, ruleset, clock), place=place, route_of=route_of)
+
+
+def _place(store: Store | AsyncStore, ruleset: RuleSet) -> object:
+    """Where the counts of a store live that the rules name: each memory for itself, else the URL says."""
+    settings = ruleset.store
+    return store if isinstance(store, (MemoryStore, DividedStore)) else (settings.url, settings.prefix)
 
 
 def build_reporter(

@@ -88,6 +88,7 @@ class Verdict(NamedTuple):
         shadows: outcomes of limits that are only watched.
         bookings: what the registry must hear of again, when the request is given up or has ended; empty
             when nothing is left to do.
+        asked: what the store was asked, for an instance of the middleware further in.
     """
 
     allowed: bool
@@ -97,6 +98,7 @@ class Verdict(NamedTuple):
     binding: Outcome | None
     shadows: tuple[Outcome, ...]
     bookings: tuple[Any, ...] = ()
+    asked: list[Any] = []  # noqa: RUF012 - of a tuple: shared, and never added to
 
     @property
     def violated(self) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from typing import Literal, TypeAlias
 from urllib.parse import quote
 
 from ratelimit_middleware.addresses import LONGEST_ADDRESS, Remembered, folded, parse_address
-from ratelimit_middleware.request import Asked, RequestView, fold
+from ratelimit_middleware.request import Asked, RequestView
+from ratelimit_middleware.request_texts import fold
 
 __all__ = [
     "CLIENT_WRITTEN",

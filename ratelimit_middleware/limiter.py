@@ -9,64 +9,20 @@ from dataclasses import fields, replace
 from typing import Any, ParamSpec, TypeVar, cast
 
 from ratelimit_middleware.algorithms.base import Algorithm
+from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.clock import SystemClock, WaitingClock, to_ns
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.errors import InvalidLimitError, NeverAdmittedError, StoreError
+from ratelimit_middleware.reservation import Reservation, Slot
 from ratelimit_middleware.stores.base import AsyncStore, Check, Store
 from ratelimit_middleware.stores.memory import MemoryStore
 
-__all__ = ["Limiter", "Reservation"]
+__all__ = ["Limiter"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _RATES = ("permits_per_second", "count", "rate")
-
-
-class Reservation:
-    """Permits booked for a moment that may lie ahead; made by `Limiter.reserve`.
-
-    Attributes:
-        decision: the answer in full. When refused nothing is booked.
-    """
-
-    __slots__ = ("_check", "_limiter", "_live", "decision")
-
-    def __init__(self, limiter: Limiter, check: Check, decision: Decision) -> None:
-        self.decision = decision
-        self._limiter = limiter
-        self._check = check
-        self._live = decision.allowed
-
-    @property
-    def allowed(self) -> bool:
-        """Whether the permits are booked."""
-        return self.decision.allowed
-
-    @property
-    def wait(self) -> float:
-        """Seconds to wait before the permits may be used, from the moment of the booking."""
-        return self.decision.wait
-
-    def cancel(self) -> bool:
-        """Give the permits back, unused; only the first call does, and only as far as others allow.
-
-        Returns:
-            Whether this call gave them back to the algorithm.
-        """
-        live, self._live = self._live, False
-        if live:
-            self._limiter.threaded_store.give_back(self._check, self.decision.at_ns)
-        return live
-
-    async def cancel_async(self) -> bool:
-        """`cancel` on an event loop."""
-        live, self._live = self._live, False
-        if live and self._limiter.awaited_store is not None:
-            await self._limiter.awaited_store.give_back_async(self._check, self.decision.at_ns)
-        elif live:
-            self._limiter.threaded_store.give_back(self._check, self.decision.at_ns)
-        return live
 
 
 class Limiter:
@@ -144,25 +100,25 @@ class Limiter:
             NeverAdmittedError: no bucket ever holds so many.
             InvalidLimitError: `n` is negative or no whole number.
         """
-        waited = 0.0
-        while n:
-            reservation = self.reserve(n, key=key)
-            if reservation.allowed:
-                return waited + self._wait(reservation)
-            waited += _pause(reservation, n)
-            self._clock.sleep(_pause(reservation, n))
-        return waited
+        return self._booked(n, key)[1] if n else 0.0
 
     async def acquire_async(self, n: int = 1, *, key: str = "") -> float:
         """`acquire` on an event loop; a task that is cancelled while it waits gives its permits back."""
-        waited = 0.0
-        while n:
-            reservation = await self.reserve_async(n, key=key)
-            if reservation.allowed:
-                return waited + await self._wait_async(reservation)
-            waited += _pause(reservation, n)
-            await self._clock.sleep_async(_pause(reservation, n))
-        return waited
+        return (await self._booked_async(n, key))[1] if n else 0.0
+
+    def slot(self, n: int = 1, *, key: str = "") -> Slot:
+        """A slot of `Concurrency` for the time of a block, `with limiter.slot():` or `async with`.
+
+        Args:
+            n: permits that the block holds.
+            key: whose slots.
+
+        Raises:
+            TypeError: the permits of another algorithm are used up, not held.
+        """
+        if not self._holds:
+            raise TypeError(f"{self._algorithm!r} has no slots that come back: use acquire")
+        return Slot(lambda: self._booked(n, key)[0], lambda: self._first(self._booked_async(n, key)))
 
     def try_acquire(self, n: int = 1, timeout: float = 0.0, *, key: str = "") -> bool:
         """Take `n` permits if they may be used within `timeout` seconds, and wait for them.
@@ -214,7 +170,12 @@ class Limiter:
         self._algorithm = algorithm
 
     def __enter__(self) -> Limiter:
-        """Take one permit."""
+        """Take one permit.
+
+        Raises:
+            TypeError: what is held is given back by `slot` only.
+        """
+        self._refuse_slots()
         self.acquire()
         return self
 
@@ -222,7 +183,8 @@ class Limiter:
         """Nothing: the permit is used."""
 
     async def __aenter__(self) -> Limiter:
-        """Take one permit."""
+        """Take one permit; see `__enter__`."""
+        self._refuse_slots()
         await self.acquire_async()
         return self
 
@@ -230,7 +192,7 @@ class Limiter:
         """Nothing: the permit is used."""
 
     def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
-        """Decorate a plain or a coroutine function: each call takes one permit first.
+        """Decorate a plain or a coroutine function: each call takes one permit first, or holds one slot.
 
         Raises:
             TypeError: an asynchronous generator, whose call cannot wait.
@@ -241,6 +203,9 @@ class Limiter:
 
             @functools.wraps(function)
             async def limited_async(*args: _P.args, **kwargs: _P.kwargs) -> Any:
+                if self._holds:
+                    async with self.slot():
+                        return await cast("Callable[_P, Awaitable[Any]]", function)(*args, **kwargs)
                 await self.acquire_async()
                 return await cast("Callable[_P, Awaitable[Any]]", function)(*args, **kwargs)
 
@@ -248,6 +213,9 @@ class Limiter:
 
         @functools.wraps(function)
         def limited(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            if self._holds:
+                with self.slot():
+                    return function(*args, **kwargs)
             self.acquire()
             return function(*args, **kwargs)
 
@@ -258,6 +226,38 @@ class Limiter:
             raise InvalidLimitError("n", n, "a whole number of permits, 0 or more")
         max_wait_ns = None if max_wait is None else to_ns(max_wait, "max_wait")
         return Check(f"{self._name}|={key}", self._algorithm, f"{self._name}|*", n, max_wait_ns)
+
+    @property
+    def _holds(self) -> bool:
+        """Whether permits are held and come back, instead of being used up."""
+        return isinstance(self._algorithm, Concurrency)
+
+    def _refuse_slots(self) -> None:
+        if self._holds:
+            raise TypeError("a slot is given back when its own block ends: write `with limiter.slot():`")
+
+    @staticmethod
+    async def _first(booked: Awaitable[tuple[Reservation, float]]) -> Reservation:
+        return (await booked)[0]
+
+    def _booked(self, n: int, key: str) -> tuple[Reservation, float]:
+        """A reservation whose moment has come, and the seconds waited for it."""
+        waited = 0.0
+        while True:
+            reservation = self.reserve(n, key=key)
+            if reservation.allowed:
+                return reservation, waited + self._wait(reservation)
+            waited += _pause(reservation, n)
+            self._clock.sleep(_pause(reservation, n))
+
+    async def _booked_async(self, n: int, key: str) -> tuple[Reservation, float]:
+        waited = 0.0
+        while True:
+            reservation = await self.reserve_async(n, key=key)
+            if reservation.allowed:
+                return reservation, waited + await self._wait_async(reservation)
+            waited += _pause(reservation, n)
+            await self._clock.sleep_async(_pause(reservation, n))
 
     def _wait(self, reservation: Reservation) -> float:
         """Wait for the booked moment; whoever is interrupted gives the permits back."""

@@ -31,8 +31,12 @@ def told(limits: Sequence[Limit], decisions: Sequence[Decision]) -> tuple[list[L
     return [limits[i] for i in kept], [decisions[i] for i in kept]
 
 
-def strikes_due(limits: Sequence[Limit], checks: Sequence[Check], decisions: Sequence[Decision]) -> list[Due]:
+def strikes_due(
+    verdict: Verdict, limits: Sequence[Limit], checks: Sequence[Check], decisions: Sequence[Decision]
+) -> list[Due]:
     """The refusals by rules that have a penalty; none for a client that is blocked already."""
+    if verdict.allowed:
+        return []
     answers = zip(limits, checks, decisions, strict=True)
     refusing = {limit.policy.name for limit, check, d in answers if not (d.allowed or check.shadow)}
     return [

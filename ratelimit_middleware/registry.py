@@ -5,13 +5,14 @@ Everything here is plain computing but the one call of the store, which is why `
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from ratelimit_middleware.checking import DeniedError, add_varying, is_uncovered
 from ratelimit_middleware.decision import UNCHECKED, Decision, Verdict
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.leases import LeaseKeeper
+from ratelimit_middleware.nested import Told, has_asked
 from ratelimit_middleware.penalties import Due, blocking, strikes_due, told
 from ratelimit_middleware.reporter import note_checks
 from ratelimit_middleware.request import RequestView
@@ -38,14 +39,24 @@ class LimiterRegistry:
         ruleset: the rules.
         store: where buckets live; a store that must be awaited serves `admit_async` only, one that can be
             both awaited and called is awaited there.
+        place: what tells where the counts live, if other objects than `store` lead there too.
+        route_of: gives the app's own template for a request, for keys with `route`.
 
     Attributes:
         ruleset: the rules.
         awaits: whether anything is awaited by `admit_async`; if not, `admit` is the same on an event loop.
     """
 
-    def __init__(self, ruleset: RuleSet, store: Store | AsyncStore) -> None:
+    def __init__(
+        self,
+        ruleset: RuleSet,
+        store: Store | AsyncStore,
+        *,
+        place: object = None,
+        route_of: Callable[[RequestView], str | None] | None = None,
+    ) -> None:
         self.ruleset = ruleset
+        self.place = store if place is None else place
         self._async_store = store if isinstance(store, AsyncStore) else None
         self._store = store if isinstance(store, Store) else None
         self._take = self._store.take if self._store is not None else self._refuse_to_call
@@ -54,6 +65,7 @@ class LimiterRegistry:
         self._default = matcher.default
         limits = [limit for rule in ruleset.rules for limit in rule.limits]
         self._has_lists = ruleset.deny is not None or ruleset.exempt is not None
+        self._route_of = route_of if any(limit.by_route for limit in limits) else None
         self._asks = any(limit.awaited() for limit in limits)
         self.awaits = self._asks or self._async_store is not None
         self._watches = ruleset.shadow
@@ -64,8 +76,12 @@ class LimiterRegistry:
         self._keeper = LeaseKeeper(self._renew, _RENEW_EVERY_S)
         self._loop: AbstractEventLoop | None = None
 
-    def admit(self, view: RequestView) -> Verdict:
+    def admit(self, view: RequestView, outer: Told | None = None) -> Verdict:
         """Decide a request against a store called from threads.
+
+        Args:
+            view: the request.
+            outer: what instances of the middleware further out have done about it.
 
         Raises:
             StoreError: the store cannot answer, or must be awaited.
@@ -78,16 +94,24 @@ class LimiterRegistry:
             limits, checks = self._checks(view)
         except DeniedError as error:
             return watched(denied(error.limit)) if self._watches else denied(error.limit)
+        asked = checks
+        if outer is not None:
+            limits, checks = self._unasked(outer, limits, checks)
         if not checks:
-            return UNLIMITED
+            return UNLIMITED._replace(asked=asked) if asked else UNLIMITED
         decisions = self._take(checks)
+        verdict = self._verdict(limits, checks, decisions, asked)
         if self._is_plain:
-            return self._verdict(limits, checks, decisions)
-        verdict, due = self._judged(view, limits, checks, decisions)
+            return verdict
+        due = strikes_due(verdict, limits, checks, decisions)
         return self._closed(verdict, due, self._take([check for _, check in due]) if due else ())
 
-    async def admit_async(self, view: RequestView) -> Verdict:
+    async def admit_async(self, view: RequestView, outer: Told | None = None) -> Verdict:
         """Decide a request on an event loop.
+
+        Args:
+            view: the request.
+            outer: what instances of the middleware further out have done about it.
 
         Raises:
             StoreError: the store cannot answer.
@@ -102,15 +126,19 @@ class LimiterRegistry:
             limits, checks = self._checks(view)
         except DeniedError as error:
             return watched(denied(error.limit)) if self._watches else denied(error.limit)
+        asked = checks
+        if outer is not None:
+            limits, checks = self._unasked(outer, limits, checks)
         if not checks:
-            return UNLIMITED
-        if self._async_store is not None:
-            decisions = await self._async_store.take_async(checks)
-            verdict, due = self._judged(view, limits, checks, decisions)
-            strikes = await self._async_store.take_async([check for _, check in due]) if due else ()
-        else:
-            verdict, due = self._judged(view, limits, checks, self._take(checks))
-            strikes = self._take([check for _, check in due]) if due else ()
+            return UNLIMITED._replace(asked=asked) if asked else UNLIMITED
+        store = self._async_store
+        decisions = self._take(checks) if store is None else await store.take_async(checks)
+        verdict = self._verdict(limits, checks, decisions, asked)
+        due = strikes_due(verdict, limits, checks, decisions)
+        strikes: Sequence[Decision] = ()
+        if due:
+            counting = [check for _, check in due]
+            strikes = self._take(counting) if store is None else await store.take_async(counting)
         return self._closed(verdict, due, strikes)
 
     def counted(self, view: RequestView) -> Counted:
@@ -119,7 +147,7 @@ class LimiterRegistry:
 
     def note_checks(self) -> None:
         """Leave in the view of each request what is checked, for a `Reporter`."""
-        self._notes, self._is_plain = True, False
+        self._notes = True
 
     def begin(self, verdict: Verdict) -> Stay:
         """The app is about to be called for an admitted request that has bookings."""
@@ -166,32 +194,33 @@ class LimiterRegistry:
         self._keeper.close()
         self._threaded_store.close()
 
-    def _judged(
-        self,
-        view: RequestView,
-        limits: Sequence[Limit],
-        checks: Sequence[Check],
-        decisions: Sequence[Decision],
-    ) -> tuple[Verdict, Sequence[Due]]:
-        """The verdict, and the refusals that are to be counted in a second call of the store."""
-        if self._notes:
-            note_checks(view, limits, checks)
-        verdict = self._verdict(limits, checks, decisions)
-        if verdict.allowed or not self._penalizes:
-            return verdict, ()
-        return verdict, strikes_due(limits, checks, decisions)
-
     def _closed(self, verdict: Verdict, due: Sequence[Due], strikes: Sequence[Decision]) -> Verdict:
         """The verdict with all that follows from it."""
         if due:
             verdict = blocking(verdict, due, strikes)
         return watched(verdict) if self._watches else verdict
 
+    def _unasked(
+        self, outer: Told, limits: Sequence[Limit], checks: Sequence[Check]
+    ) -> tuple[list[Limit], list[Check]]:
+        """What no instance of the middleware further out has asked."""
+        left = [
+            pair for pair in zip(limits, checks, strict=True) if not has_asked(outer, self.place, pair[1])
+        ]
+        return [limit for limit, _ in left], [check for _, check in left]
+
     def _verdict(
-        self, limits: Sequence[Limit], checks: Sequence[Check], decisions: Sequence[Decision]
+        self,
+        limits: Sequence[Limit],
+        checks: Sequence[Check],
+        decisions: Sequence[Decision],
+        asked: list[Check],
     ) -> Verdict:
         """The verdict, with what must be heard of again."""
-        verdict = judged(*told(limits, decisions)) if self._penalizes else judged(limits, decisions)
+        if self._penalizes:
+            verdict = judged(*told(limits, decisions), asked)
+        else:
+            verdict = judged(limits, decisions, asked)
         if not (verdict.wait_ns or self._settles):
             return verdict
         bookings = tuple(
@@ -233,7 +262,9 @@ class LimiterRegistry:
         checks: list[Check] = []
         skipped: list[Limit] = []
         counted = self._match(view)
-        for limit, route in counted:
+        template = None if self._route_of is None else self._route_of(view)
+        for limit, pattern in counted:
+            route = template or pattern
             if limit.plain:
                 key = limit.build_key(view, route)
                 limits.append(limit)
@@ -246,8 +277,10 @@ class LimiterRegistry:
             elif not add_varying(limit, view, route, limits, checks):
                 skipped.append(limit)
         if skipped and is_uncovered(counted, skipped):
-            for limit, route in self._default:
-                add_varying(limit, view, route, limits, checks)
+            for limit, pattern in self._default:
+                add_varying(limit, view, template or pattern, limits, checks)
+        if self._notes:
+            note_checks(view, limits, checks)
         return limits, checks
 
 

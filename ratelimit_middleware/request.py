@@ -8,15 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
-from urllib.parse import parse_qsl
 
 from ratelimit_middleware._types import Environ, Scope
+from ratelimit_middleware.request_texts import (
+    cookie_of,
+    host_of,
+    identity_of,
+    parameter_of,
+    path_of,
+    without_root,
+)
 
-__all__ = ["AsgiView", "Asked", "Kind", "RequestView", "WsgiView", "fold", "identity_of"]
+__all__ = ["AsgiView", "Asked", "Kind", "RequestView", "WsgiView"]
 
 Kind: TypeAlias = Literal["http", "websocket"]
-
-_IDENTITY = ("identity", "id", "sub", "username", "display_name")
 
 
 class RequestView(Protocol):
@@ -123,11 +128,17 @@ class AsgiView:
 
     @property
     def path(self) -> str:
-        """The scope's path with `root_path` taken off where it leads it (servers differ in adding it)."""
+        """The scope's path with `root_path` taken off where it leads it (servers differ in adding it).
+
+        Some servers hand over the absolute form of a request (`GET http://host/items`, RFC 9112, 3.2.2) as it
+        is, and some routers find their way by it.
+        """
         path: str = self._scope["path"]
+        if path[:1] != "/":
+            path = path_of(path)
         root: str = self._scope.get("root_path", "")
         if root:
-            path = _without_root(path, root.rstrip("/"))
+            path = without_root(path, root.rstrip("/"))
         return path or "/"
 
     @property
@@ -139,7 +150,7 @@ class AsgiView:
     @property
     def host(self) -> str:
         """The `Host` header."""
-        return _host(self.header("host") or "")
+        return host_of(self.header("host") or "")
 
     @property
     def user(self) -> str | None:
@@ -160,12 +171,12 @@ class AsgiView:
 
     def query(self, name: str) -> str | None:
         """All values of a parameter, joined."""
-        return _parameter(self._scope.get("query_string", b"").decode("latin-1"), name)
+        return parameter_of(self._scope.get("query_string", b"").decode("latin-1"), name)
 
     def cookie(self, name: str) -> str | None:
         """All values of a cookie, joined."""
         lines = [value for key, value in self._scope.get("headers", ()) if key.lower() == b"cookie"]
-        return _cookie(b"; ".join(lines).decode("latin-1"), name)
+        return cookie_of(b"; ".join(lines).decode("latin-1"), name)
 
     def header(self, name: str) -> str | None:
         """All lines of a header, joined."""
@@ -212,7 +223,7 @@ class WsgiView:
     @property
     def host(self) -> str:
         """`HTTP_HOST`, else `SERVER_NAME`."""
-        return _host(str(self._environ.get("HTTP_HOST") or self._environ.get("SERVER_NAME", "")))
+        return host_of(str(self._environ.get("HTTP_HOST") or self._environ.get("SERVER_NAME", "")))
 
     @property
     def user(self) -> str | None:
@@ -233,68 +244,14 @@ class WsgiView:
 
     def query(self, name: str) -> str | None:
         """All values of a parameter, joined."""
-        return _parameter(str(self._environ.get("QUERY_STRING", "")), name)
+        return parameter_of(str(self._environ.get("QUERY_STRING", "")), name)
 
     def cookie(self, name: str) -> str | None:
         """All values of a cookie, joined."""
-        return _cookie(str(self._environ.get("HTTP_COOKIE", "")), name)
+        return cookie_of(str(self._environ.get("HTTP_COOKIE", "")), name)
 
     def header(self, name: str) -> str | None:
         """A header; the server has joined its lines already."""
         key = name.upper().replace("-", "_")
         value = self._environ.get(key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}")
         return None if value is None else str(value)
-
-
-def fold(path: str) -> str:
-    """The plain spelling: no doubled slashes, dot segments (RFC 3986, 5.2.4) or trailing slash.
-
-    One trailing newline goes too: routers whose pattern ends in `$` let it pass.
-    """
-    kept: list[str] = []
-    for segment in path.removesuffix("\n").split("/"):
-        if segment == "..":
-            del kept[-1:]
-        elif segment not in ("", "."):
-            kept.append(segment)
-    return "/" + "/".join(kept)
-
-
-def _without_root(path: str, root: str) -> str:
-    return path[len(root) :] if root and (path == root or path.startswith(root + "/")) else path
-
-
-def _host(text: str) -> str:
-    """A `Host` header (RFC 9110, 7.2) without port; the brackets of an IPv6 address stay."""
-    name, colon, port = text.strip().lower().rpartition(":")
-    if not colon or not (port.isdecimal() or not port) or (":" in name and not name.endswith("]")):
-        name = text.strip().lower()
-    return name.removesuffix(".")
-
-
-def _parameter(query: str, name: str) -> str | None:
-    values = [value for key, value in parse_qsl(query, keep_blank_values=True) if key == name]
-    return ", ".join(values) if values else None
-
-
-def _cookie(header: str, name: str) -> str | None:
-    """Read as RFC 6265, 4.2 has it, without decoding."""
-    pairs = [pair.partition("=") for pair in header.split(";")]
-    values = [value.strip() for key, mark, value in pairs if mark and key.strip() == name]
-    return ", ".join(values) if values else None
-
-
-def identity_of(user: Any) -> str | None:
-    """The id of a `scope["user"]`: a text, a dict, or an object as Starlette and others make them."""
-    if isinstance(user, str):
-        return user or None
-    if user is None or not getattr(user, "is_authenticated", True):
-        return None
-    for name in _IDENTITY:
-        try:
-            value = user.get(name) if isinstance(user, Mapping) else getattr(user, name, None)
-        except NotImplementedError:  # Starlette's SimpleUser has a name but no identity
-            continue
-        if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "":
-            return str(value)
-    return None

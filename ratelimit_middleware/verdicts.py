@@ -8,6 +8,7 @@ from math import inf
 from ratelimit_middleware.decision import UNCHECKED, Decision, Outcome, Verdict
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.rules.model import Limit, RuleSet
+from ratelimit_middleware.stores.base import Check
 
 __all__ = [
     "DENIED",
@@ -52,10 +53,17 @@ def listed(ruleset: RuleSet, view: RequestView) -> Verdict | None:
     return EXEMPT if ruleset.exempt and ruleset.exempt(view) else None
 
 
-def judged(limits: Sequence[Limit], decisions: Sequence[Decision]) -> Verdict:
+def judged(
+    limits: Sequence[Limit], decisions: Sequence[Decision], asked: list[Check] | None = None
+) -> Verdict:
     """One verdict from the decisions of all limits that count, in the same order.
 
     A limit that was let through unchecked has nothing to tell: it is not among the outcomes.
+
+    Args:
+        limits: what counts.
+        decisions: what the store says.
+        asked: what the verdict says was asked.
     """
     outcomes: list[Outcome] = []
     shadows: list[Outcome] = []
@@ -76,7 +84,11 @@ def judged(limits: Sequence[Limit], decisions: Sequence[Decision]) -> Verdict:
     allowed, retry_after_ns = True, None
     if binding is not None and not binding.decision.allowed:
         allowed, wait_ns, retry_after_ns = False, 0, binding.decision.retry_after_ns
-    return _new(Verdict, (allowed, wait_ns, retry_after_ns, tuple(outcomes), binding, tuple(shadows), ()))
+    # fmt: off
+    return _new(Verdict, (
+        allowed, wait_ns, retry_after_ns, tuple(outcomes), binding, tuple(shadows), (), asked or [],
+    ))
+    # fmt: on
 
 
 def refused_too(verdict: Verdict, refusing: Sequence[Outcome]) -> Verdict:
@@ -102,7 +114,7 @@ def turned_away(verdict: Verdict) -> Verdict:
 def watched(verdict: Verdict) -> Verdict:
     """The verdict of a file that only watches: admitted at once, and what would have been is told."""
     shadows = (*verdict.outcomes, *verdict.shadows)
-    return Verdict(True, 0, None, (), None, shadows, verdict.bookings)  # noqa: FBT003
+    return Verdict(True, 0, None, (), None, shadows, verdict.bookings, verdict.asked)  # noqa: FBT003
 
 
 def _binds_more(outcome: Outcome, other: Outcome) -> bool:

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ratelimit_middleware._types import Environ, StartResponse, Write, WSGIApp
-from ratelimit_middleware.answers import TOLD, Answers, Told, is_tighter
+from ratelimit_middleware.answers import Answers
 from ratelimit_middleware.build import RulesSource, build_registry, build_reporter, processes_warning
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock
+from ratelimit_middleware.coverage import warn_of_idle_rules
 from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.events import Hook
@@ -22,6 +23,7 @@ from ratelimit_middleware.faults import (
     FaultLog,
 )
 from ratelimit_middleware.headers import Field
+from ratelimit_middleware.nested import TOLD, Told, told_of
 from ratelimit_middleware.request import WsgiView
 from ratelimit_middleware.responses import Refusal, reason
 from ratelimit_middleware.settling import Stay, Step, undone
@@ -68,8 +70,9 @@ class RateLimitMiddleware:
         self._app = app
         if store is not None and not isinstance(store, Store):
             raise StoreError(f"WSGI cannot await {type(store).__name__}: give it a store that threads call")
-        self._registry = build_registry(rules, store=store, clock=clock, awaits=False)
+        self._registry = build_registry(rules, store=store, clock=clock, awaits=False, app=app)
         self._processes = processes_warning(self._registry)
+        self._is_new = True
         watches = self._registry.ruleset.shadow
         self._faults = FaultLog(LIMITER_FAILED_WATCHING if watches else LIMITER_FAILED, clock=clock)
         self._unsettled = FaultLog(SETTLING_FAILED, clock=clock)
@@ -82,11 +85,15 @@ class RateLimitMiddleware:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Serve one request."""
+        if self._is_new:
+            self._is_new = False
+            warn_of_idle_rules(self._app, self._registry.ruleset)
         self._processes.look(environ)
         view = self._views.make(environ)
+        outer: Told | None = environ.get(TOLD)
         verdict = UNDECIDED
         try:
-            verdict = self._registry.admit(view)
+            verdict = self._registry.admit(view, outer)
             if verdict.wait_ns:
                 verdict = self._waited(verdict)
             reply = self._answers.answer(view, verdict)
@@ -95,20 +102,23 @@ class RateLimitMiddleware:
             reply = self._answers.undecided(view, error)
         if self._reporter is not None:
             self._reporter.tell(view, verdict)
-        outer: Told | None = environ.get(TOLD)
         if isinstance(reply, Refusal):
             if outer:
-                outer[1].clear()
+                outer.fields.clear()
             self._tell(undone(verdict.bookings))
             return _refuse(start_response, reply)
+        told, is_told_here = told_of(outer, verdict, reply, self._registry.place)
+        environ[TOLD] = told
+        telling = _adding(told.fields, start_response) if is_told_here else start_response
         try:
-            telling = _telling(environ, outer, verdict, reply, start_response)
             if verdict.bookings:
                 return self._serve(self._registry.begin(verdict), environ, telling)
             return self._app(environ, telling)
         finally:
-            if not outer:
+            if outer is None:
                 environ.pop(TOLD, None)  # an app may be tried with an environ that was used before
+            else:
+                environ[TOLD] = outer
 
     def _waited(self, verdict: Verdict) -> Verdict:
         """The verdict once its moment has come; a refusal if too many threads wait already."""
@@ -140,22 +150,6 @@ class RateLimitMiddleware:
             self._registry.carry_out(steps)
         except Exception as error:  # noqa: BLE001 - the answer has been given
             self._unsettled.report(error)
-
-
-def _telling(
-    environ: Environ, outer: Told | None, verdict: Verdict, fields: list[Field], start_response: StartResponse
-) -> StartResponse:
-    """A `start_response` that adds the fields, once, however many instances of the middleware are nested."""
-    if not fields:
-        return start_response
-    if outer:
-        outer_verdict, shown = outer
-        if is_tighter(verdict, outer_verdict):
-            shown[:] = fields
-            environ[TOLD] = (verdict, shown)
-        return start_response
-    environ[TOLD] = (verdict, fields)
-    return _adding(fields, start_response)
 
 
 def _adding(fields: list[Field], start_response: StartResponse) -> StartResponse:

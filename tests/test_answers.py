@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from ratelimit_middleware.algorithms.base import granted, refused
-from ratelimit_middleware.answers import Answers, is_tighter
+from ratelimit_middleware.answers import Answers
 from ratelimit_middleware.decision import Outcome, Policy, Verdict
 from ratelimit_middleware.headers import Field
+from ratelimit_middleware.nested import is_tighter
 from ratelimit_middleware.request import RequestView, WsgiView
 from ratelimit_middleware.responses import Refusal
 from ratelimit_middleware.rules.load import load_rules

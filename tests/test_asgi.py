@@ -16,6 +16,7 @@ from ratelimit_middleware.asgi import RateLimitMiddleware
 from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.errors import RuleFileError, StoreError
+from ratelimit_middleware.nested import Told
 from ratelimit_middleware.request import RequestView
 
 pytestmark = pytest.mark.anyio
@@ -467,10 +468,10 @@ async def test_nothing_is_sent_to_a_handshake_whose_client_has_gone(limited: Lim
     assert await refused_handshake(limited(sending(ACCEPT)), gone) == []
 
 
-def failing(error: Exception) -> Callable[[RequestView], Verdict]:
+def failing(error: Exception) -> Callable[[RequestView, Told | None], Verdict]:
     """A registry's `admit` that fails."""
 
-    def admit(_: RequestView) -> Verdict:
+    def admit(_: RequestView, __: Told | None) -> Verdict:
         raise error
 
     return admit

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from ratelimit_middleware.algorithms.base import Algorithm
+from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
@@ -293,3 +294,69 @@ async def test_the_real_clock_waits_really_on_the_loop() -> None:
     waited = sum([await limiter.acquire_async() for _ in range(3)])
     assert 0 < waited <= 0.02
     assert clock.now_ns() - before_ns >= 0.019 * SECOND
+
+
+def test_a_slot_is_held_for_a_block_and_comes_back(clock: ManualClock) -> None:
+    limiter = Limiter(Concurrency(1), clock=clock)
+    with limiter.slot(key="ada") as slot:
+        assert slot.allowed
+        assert not limiter.reserve(key="ada").allowed
+        assert limiter.reserve(key="bob").allowed
+    with pytest.raises(ValueError, match="inside"), limiter.slot(key="ada"):
+        raise ValueError("inside")
+    assert limiter.available(key="ada") == 1
+
+
+def test_who_finds_no_slot_asks_again_each_second(clock: ManualClock) -> None:
+    limiter = Limiter(Concurrency(1, lease=3), clock=clock)
+    assert limiter.reserve().allowed
+    before = clock.now_ns()
+    with limiter.slot():
+        assert clock.now_ns() - before == 3_000_000_000
+
+
+@pytest.mark.anyio
+async def test_a_slot_is_held_for_a_block_on_an_event_loop(clock: ManualClock) -> None:
+    for store in (MemoryStore(clock=clock), AwaitedStore(MemoryStore(clock=clock))):
+        limiter = Limiter(Concurrency(1), clock=clock, store=store)
+        async with limiter.slot():
+            assert not (await limiter.reserve_async()).allowed
+        assert await limiter.available_async() == 1
+
+
+def test_a_decorated_function_holds_a_slot_while_it_runs(clock: ManualClock) -> None:
+    limiter = Limiter(Concurrency(2), clock=clock)
+
+    @limiter
+    def left() -> int:
+        return limiter.available()
+
+    assert [left(), left()] == [1, 1]
+    assert limiter.available() == 2
+
+
+@pytest.mark.anyio
+async def test_a_decorated_coroutine_function_holds_a_slot_while_it_runs(clock: ManualClock) -> None:
+    limiter = Limiter(Concurrency(2), clock=clock)
+
+    @limiter
+    async def left() -> int:
+        return limiter.available()
+
+    assert [await left(), await left()] == [1, 1]
+    assert limiter.available() == 2
+
+
+async def _enter(limiter: Limiter) -> None:
+    async with limiter:
+        pytest.fail("entered")
+
+
+@pytest.mark.anyio
+async def test_a_limiter_of_slots_is_entered_by_slot_only_and_others_have_none() -> None:
+    with pytest.raises(TypeError, match=r"with limiter\.slot\(\)"), Limiter(Concurrency(1)):
+        pytest.fail("entered")
+    with pytest.raises(TypeError, match=r"with limiter\.slot\(\)"):
+        await _enter(Limiter(Concurrency(1)))
+    with pytest.raises(TypeError, match="no slots"):
+        Limiter(GCRA(1, 1, 1)).slot()

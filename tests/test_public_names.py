@@ -50,6 +50,7 @@ def test_all_lists_what_exists_sorted_and_leaves_nothing_public_out(module: str)
 def test_the_top_level_offers_the_names_users_need() -> None:
     assert set(ratelimit_middleware.__all__) == {
         "GCRA",
+        "Concurrency",
         "Pacing",
         "QpsWindow",
         "SlidingCounter",

@@ -6,7 +6,7 @@ import pytest
 
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.clock import ManualClock
-from ratelimit_middleware.decision import UNCHECKED, Decision, Policy
+from ratelimit_middleware.decision import UNCHECKED, Decision, Policy, Verdict
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.identity import KeyPart
 from ratelimit_middleware.registry import LimiterRegistry
@@ -18,6 +18,7 @@ from tests.awaited import AwaitedStore
 
 pytestmark = pytest.mark.arithmetic
 
+NOTHING_CHECKED = Verdict(allowed=True, wait_ns=0, retry_after_ns=None, outcomes=(), binding=None, shadows=())
 SECOND = 1_000_000_000
 
 
@@ -48,7 +49,7 @@ def registry(ruleset: RuleSet, clock: ManualClock) -> LimiterRegistry:
 
 def test_a_request_without_a_rule_is_admitted_with_nothing_to_tell(clock: ManualClock) -> None:
     verdict = registry(rules(limit("items", 1)), clock).admit(view("/other"))
-    assert verdict == (True, 0, None, (), None, (), ())
+    assert verdict == NOTHING_CHECKED
 
 
 def test_each_client_has_a_bucket_of_its_own_over_all_paths_of_the_rule(clock: ManualClock) -> None:
@@ -123,7 +124,7 @@ def test_a_limit_that_was_let_through_unchecked_is_not_among_the_outcomes() -> N
 
 
 def test_a_request_of_which_nothing_was_checked_is_admitted_with_nothing_to_tell() -> None:
-    assert judged([limit("a", 5), limit("b", 5)], [UNCHECKED] * 2) == (True, 0, None, (), None, (), ())
+    assert judged([limit("a", 5), limit("b", 5)], [UNCHECKED] * 2) == NOTHING_CHECKED
 
 
 def test_the_wait_of_an_admitted_request_is_the_longest_asked_for() -> None:

@@ -14,6 +14,7 @@ from ratelimit_middleware._types import Environ, StartResponse, Write, WSGIApp
 from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.errors import RuleFileError, StoreError
+from ratelimit_middleware.nested import Told
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.stores.memory import MemoryStore
 from ratelimit_middleware.wsgi import RateLimitMiddleware
@@ -301,7 +302,7 @@ def test_a_limiter_that_fails_answers_503_and_lets_nothing_through(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def admit(_: RequestView) -> Verdict:
+    def admit(_: RequestView, __: Told | None) -> Verdict:
         raise error
 
     app = limited(unreachable)
@@ -320,7 +321,7 @@ def test_a_delayed_request_waits_before_the_app_is_called(
 ) -> None:
     events: list[object] = []
 
-    def admit(_: RequestView) -> Verdict:
+    def admit(_: RequestView, __: Told | None) -> Verdict:
         return Verdict(
             allowed=True, wait_ns=1_500_000_000, retry_after_ns=None, outcomes=(), binding=None, shadows=()
         )

@@ -1,7 +1,7 @@
-"""The command `ratelimits`: is a rule file right, and what does it do with a request?
+"""The command `ratelimits`: is a rule file right, and what does it do with a request, or with an app?
 
-Exit codes: 0 all is well, 1 a rule file holds mistakes (with `--strict` warnings too), 2 the command itself
-is wrong.
+Exit codes: 0 all is well, 1 a rule file holds mistakes (with `--strict` warnings too, with `--fail-unlimited`
+routes that go free), 2 the command itself is wrong.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ratelimit_middleware.cli.arguments import header, ip_address, method, path, times, user
+from ratelimit_middleware.cli.arguments import header, ip_address, method, path, place, times, user
 from ratelimit_middleware.cli.check import check
 from ratelimit_middleware.cli.explain import Question, explain
+from ratelimit_middleware.cli.routes import routes
 from ratelimit_middleware.clock import SystemClock, utc_date
 from ratelimit_middleware.stores._workers import read_count
 
@@ -47,10 +48,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             workers=arguments.workers or read_count(os.environ.get("WEB_CONCURRENCY", "")),
             strict=arguments.strict,
         )
+    elif arguments.command == "routes":
+        text, code = routes(
+            arguments.app, arguments.file, as_json=arguments.json, fail_unlimited=arguments.fail_unlimited
+        )
     else:
         asked = (arguments.method, arguments.path, arguments.ip, tuple(arguments.headers))
         text, code = explain(arguments.file, Question(*asked, arguments.repeat, arguments.user))
-    sys.stdout.write(text)
+    (sys.stderr if code == 2 else sys.stdout).write(text)
     return code
 
 
@@ -72,6 +77,17 @@ def _parser() -> argparse.ArgumentParser:
         help="show which limits count for a request, and its answer",
         description="Counts in a fresh memory store whose clock stands still, not in the file's store.",
     )
+    _add_question(explaining)
+    listing = commands.add_parser(
+        "routes",
+        help="show which rules hold for each route of an app",
+        description="Imports the app (FastAPI, Starlette, Flask or Quart) and reads its routes.",
+    )
+    _add_app(listing)
+    return parser
+
+
+def _add_question(explaining: argparse.ArgumentParser) -> None:
     explaining.add_argument("file", metavar="FILE")
     explaining.add_argument("method", type=method, metavar="METHOD", help="such as GET; WS for a handshake")
     explaining.add_argument("path", type=path, metavar="PATH", help="as in the request line: /items/7?page=2")
@@ -90,4 +106,12 @@ def _parser() -> argparse.ArgumentParser:
     explaining.add_argument(
         "--repeat", type=times, default=1, metavar="N", help="send it N times at one moment (1)"
     )
-    return parser
+
+
+def _add_app(listing: argparse.ArgumentParser) -> None:
+    listing.add_argument("app", type=place, metavar="MODULE:APP", help="such as shop.main:app")
+    listing.add_argument("file", metavar="FILE")
+    listing.add_argument(
+        "--fail-unlimited", action="store_true", help="exit with 1 if a route may go without any limit"
+    )
+    listing.add_argument("--json", action="store_true", help="print JSON")

@@ -12,10 +12,11 @@ from argparse import ArgumentTypeError
 
 from ratelimit_middleware.rules.words import shown
 
-__all__ = ["header", "ip_address", "method", "path", "times", "user"]
+__all__ = ["header", "ip_address", "method", "path", "place", "times", "user"]
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
 _VALUE = re.compile(r"[\t -~\x80-\xff]*")
+_PLACE = re.compile(r"\w+(?:\.\w+)*:\w+(?:\.\w+)*(?:\(\))?")
 _MOST_TIMES = 100_000
 
 
@@ -60,6 +61,16 @@ def user(text: str) -> str:
     """Who is logged in."""
     if not text:
         raise ArgumentTypeError(f"{shown(text)} is nobody: leave `--user` out, or write a name")
+    return text
+
+
+def place(text: str) -> str:
+    """Where an app is found: `MODULE:NAME`, or `MODULE:NAME()` for a function that makes it."""
+    if not _PLACE.fullmatch(text):
+        raise ArgumentTypeError(
+            f"{shown(text)} is not the place of an app: write MODULE:APP, such as `shop.main:app`, or"
+            " `shop.main:create_app()`"
+        )
     return text
 
 

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from ratelimit_middleware.rules.engines import Fits
 from ratelimit_middleware.rules.route import REGEX, REST, fold, fold_case, regexes, segments
 
-__all__ = ["Index"]
+__all__ = ["CONVERTERS", "Index"]
 
 _T = TypeVar("_T")
 
@@ -21,12 +21,13 @@ _PARAMETER = re.compile(r"\{[^{}:]+(?::(?P<converter>\w+))?\}")
 # The union of what Starlette and Werkzeug accept, so that no converted segment slips past its rule.
 _FLOAT = re.compile(r"\d+(\.\d+)?")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
-_TESTS: dict[str, Callable[[str], object]] = {
+CONVERTERS: dict[str, Callable[[str], object]] = {
     "str": bool,
     "int": str.isdecimal,
     "float": _FLOAT.fullmatch,
     "uuid": _UUID.fullmatch,
 }
+"""What tells whether a segment is of a kind."""
 
 
 class _Node(Generic[_T]):
@@ -55,7 +56,7 @@ class _Node(Generic[_T]):
             if converter is None:
                 node = node.literals.setdefault(segment, _Node())
             else:
-                node = node.parameter(_TESTS[converter])
+                node = node.parameter(CONVERTERS[converter])
         node.ends += (entry,)
 
     def parameter(self, test: Callable[[str], object]) -> _Node[_T]:

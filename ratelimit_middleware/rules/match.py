@@ -11,7 +11,7 @@ from ratelimit_middleware.rules.index import Index
 from ratelimit_middleware.rules.model import Limit, Route, Rule, RuleSet
 from ratelimit_middleware.rules.recent import Recent
 
-__all__ = ["Counted", "Matcher"]
+__all__ = ["Counted", "Matcher", "methods_of"]
 
 Counted: TypeAlias = tuple[tuple[Limit, str], ...]
 """The limits that count, in order, each with the pattern of the route that matched (empty for `always`
@@ -84,7 +84,7 @@ class Matcher:
     def _routed(self, kind: str, method: str, path: str, host: str) -> Counted:
         as_seen: dict[int, _Entry] = {}
         folded: dict[int, _Entry] = {}
-        wanted = _methods(kind, method)
+        wanted = methods_of(kind, method)
         for index in self._indexes:
             spelled, plain = index.find(path)
             _choose(spelled, wanted, host, as_seen)
@@ -147,7 +147,7 @@ def _is_preflight(view: RequestView) -> bool:
     return view.header("origin") is not None and view.header("access-control-request-method") is not None
 
 
-def _methods(kind: str, method: str) -> frozenset[str]:
+def methods_of(kind: str, method: str) -> frozenset[str]:
     """The words in front of a route that stand for this request."""
     if kind == "websocket":
         return frozenset({"WS"})

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.algorithms.penalty import Strike
 from ratelimit_middleware.client import Client
-from ratelimit_middleware.decision import Policy, Verdict
+from ratelimit_middleware.decision import Policy
 from ratelimit_middleware.errors import RuleFileError, RuleProblem
 from ratelimit_middleware.identity import KeyBuilder, KeyKind, KeyPart, Missing, key_builder, overflow_key
 from ratelimit_middleware.request import Asked, RequestView
 from ratelimit_middleware.response import Response
+from ratelimit_middleware.rules.answer import Answer, Responder
 from ratelimit_middleware.rules.request_list import RequestList
 from ratelimit_middleware.rules.shares import Share
 from ratelimit_middleware.rules.tier_source import TierSource
@@ -41,9 +42,9 @@ __all__ = [
 
 HeaderStyle: TypeAlias = Literal["draft-11", "draft-7", "draft-6", "legacy", "legacy-seconds"]
 HeadersOn: TypeAlias = Literal["all", "refused"]
-Responder: TypeAlias = Callable[[RequestView, Verdict], Any]
-"""Gives (status, headers, body); what it gives is checked, whatever it says."""
 _PEERS = Client()
+_ANSWER = Answer()
+_FORBIDDEN = Answer(403)
 
 
 class Settle(Protocol):
@@ -67,23 +68,6 @@ class Strikes(NamedTuple):
 
     algorithm: Strike
     counts: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a refused client hears.
-
-    Attributes:
-        status: the status code, 400 to 599.
-        detail: what the body says in the place of the limit and the wait; empty = these.
-        problem: whether the body may be a JSON problem; False = always plain text.
-        responder: gives the whole answer instead; the other attributes are for the case that it fails.
-    """
-
-    status: int = 429
-    detail: str = ""
-    problem: bool = True
-    responder: Responder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +98,7 @@ class Limit:
         watching: the same limit for clients that are not in its share.
         plain: nothing but the key depends on the request.
         covers: with it checked, a request needs no `default`.
+        by_route: the route that the app serves a request with is part of the key.
     """
 
     policy: Policy
@@ -137,6 +122,7 @@ class Limit:
     watching: Limit | None = field(init=False, repr=False, compare=False)
     plain: bool = field(init=False, repr=False, compare=False)
     covers: bool = field(init=False, repr=False, compare=False)
+    by_route: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Make ready what does not depend on the request."""
@@ -151,6 +137,12 @@ class Limit:
         object.__setattr__(self, "plain", plain)
         watching = replace(self, share=None, shadow=True, penalty=None) if self.share else None
         object.__setattr__(self, "watching", watching)
+        object.__setattr__(self, "by_route", any(part.kind == "route" for part in self.key))
+
+    def alternatives(self) -> tuple[Limit, ...]:
+        """What may be checked in its place or beside it, as far as that is known beforehand."""
+        chosen = getattr(self.choose, "alternatives", ())
+        return (*chosen, *((self.penalty,) if self.penalty else ()))
 
     def awaited(self) -> tuple[Asked, ...]:
         """The functions whose answers must be awaited before the limit is checked."""
@@ -253,14 +245,14 @@ class RuleSet:
     headers: tuple[HeaderStyle, ...] = ("draft-11",)
     headers_on: HeadersOn = "all"
     expose_cors: bool = False
-    answer: Answer = Answer()
+    answer: Answer = _ANSWER
     source: str = field(default="rules", compare=False)
     case_sensitive: bool = True
     skip_preflight: bool = True
     ignored: tuple[Ignored, ...] = ()
     client: Client = _PEERS
     deny: RequestList | None = None
-    denied: Answer = Answer(403)
+    denied: Answer = _FORBIDDEN
     exempt: RequestList | None = None
     tiers: TierSource | None = None
     shadow: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from ratelimit_middleware.identity import REGISTERED_METHODS
-from ratelimit_middleware.request import fold
+from ratelimit_middleware.request_texts import fold
 from ratelimit_middleware.rules.char_sets import lower_case, overlap
 from ratelimit_middleware.rules.engines import Fits, compiled
 from ratelimit_middleware.rules.linear import first

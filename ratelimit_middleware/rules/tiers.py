@@ -65,6 +65,12 @@ class Tiers:
         """The function that must be asked first."""
         return self.plan.source.asked
 
+    @property
+    def alternatives(self) -> tuple[Limit, ...]:
+        """All limits that may be chosen."""
+        overrides = self.overrides.alternatives if self.overrides else ()
+        return (*overrides, *(limit for limit in (*self.limits.values(), self.unknown) if limit))
+
     def __call__(self, limit: Limit, view: RequestView, route: str) -> Limit | None:
         """The limit for a request; None = unlimited."""
         if self.overrides:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -194,3 +195,88 @@ def test_a_user_is_given_to_explain(folder: Path) -> None:
 
     assert "bucket  default|ann\n" in done.stdout
     assert "is nobody" in run(folder, "explain", "user.yaml", "GET", "/", "--user", "").stderr
+
+
+APP = """
+from starlette.applications import Starlette
+from starlette.routing import Host, Route
+
+def page(request): ...
+
+app = Starlette(routes=[
+    Route("/items/{id}", page, methods=["GET", "POST"]),
+    Host("api.example.com", Starlette(routes=[Route("/other", page, methods=["POST"])])),
+])
+def create_app():
+    return app
+not_an_app = 1
+"""
+NO_DEFAULT = "limits:\n  GET /items/{id}: 2/minute\n  /items/7: 1/minute\n  /itmes: 1/minute\n"
+
+
+@pytest.fixture
+def shop(folder: Path) -> Path:
+    """The folder with an app beside the rule files."""
+    (folder / "shop.py").write_text(APP)
+    (folder / "rules.yaml").write_text(NO_DEFAULT)
+    return folder
+
+
+def test_routes_shows_the_rules_of_each_route_and_what_is_left_over(shop: Path) -> None:
+    done = run(shop, "routes", "shop:app", "rules.yaml")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        "route                  methods   rules\n"
+        "/items/{id}            GET,HEAD  GET /items/{id}, /items/7 (some)\n"
+        "/items/{id}            POST      /items/7 (some)\n"
+        "api.example.com/other  POST      -\n"
+        "\n"
+        "may go without any limit:\n"
+        "  POST /items/{id}\n"
+        "  POST api.example.com/other\n"
+        "\n"
+        "rules that no route can match:\n"
+        "  /itmes\n"
+    )
+
+
+def test_routes_fails_where_something_goes_free_only_if_asked_to(shop: Path) -> None:
+    assert run(shop, "routes", "shop:create_app()", "rules.yaml", "--fail-unlimited").returncode == 1
+    assert run(shop, "routes", "shop:app", "good.yaml", "--fail-unlimited").returncode == 0
+
+
+def test_routes_speaks_json(shop: Path) -> None:
+    report = json.loads(run(shop, "routes", "shop:app", "rules.yaml", "--json").stdout)
+
+    assert report["idle_rules"] == ["/itmes"]
+    assert report["routes"][2] == {
+        "path": "/items/{id}",
+        "host": "",
+        "method": "POST",
+        "rules": [],
+        "some": ["/items/7"],
+        "exempt": False,
+        "limited": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("nowhere:app", "nowhere:app cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
+        ("shop:missing", "shop:missing cannot be imported: AttributeError: "),
+        ("shop:not_an_app", "shop:not_an_app: the routes of int cannot be found"),
+        ("shop", "'shop' is not the place of an app"),
+    ],
+)
+def test_routes_says_what_is_wrong_with_the_app(shop: Path, place: str, reason: str) -> None:
+    done = run(shop, "routes", place, "rules.yaml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert reason in done.stderr.replace("`", "'")
+
+
+def test_routes_prints_the_mistakes_of_the_rules(shop: Path) -> None:
+    done = run(shop, "routes", "shop:app", "bad.yaml")
+    assert done.returncode == 1
+    assert "minuet" in done.stdout

@@ -1,0 +1,1 @@
+"""What can be learnt of an app's routes without importing its framework."""
