@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.errors import StoreUnavailableError
-from ratelimit_middleware.headers import Field, field_names, fields_writer
+from ratelimit_middleware.headers import SHADOW_FIELD, Field, field_names, fields_writer, shadow_field
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.responder import replaced
-from ratelimit_middleware.responses import Refusal, over_limit, unavailable
+from ratelimit_middleware.responses import Refusal, not_allowed, over_limit, unavailable
 from ratelimit_middleware.rules.model import Answer, Responder, RuleSet
+from ratelimit_middleware.verdicts import DENIED
 
 __all__ = ["Answers"]
 
@@ -27,11 +28,14 @@ class Answers:
     __slots__ = (
         "_by_policy",
         "_common",
+        "_denied",
         "_exposed",
         "_refused",
         "_refused_exposed",
         "_report",
+        "_shadow_header",
         "_styles",
+        "_watches",
         "_write",
     )
 
@@ -44,27 +48,42 @@ class Answers:
         self._report = report
         self._refused = refused
         self._common = ruleset.answer
+        self._denied = ruleset.denied
         self._by_policy = dict(_own_answers(ruleset))
         self._styles = ruleset.headers
+        self._watches = ruleset.shadow
+        self._shadow_header = ruleset.shadow_header
         self._write = fields_writer(ruleset.headers if ruleset.headers_on == "all" else ())
-        names = field_names(ruleset.headers)
+        names = field_names(ruleset.headers) + [SHADOW_FIELD] * ruleset.shadow_header
         self._exposed = _exposing(names) if ruleset.expose_cors else None
         self._refused_exposed = _exposing([*names, "Retry-After"]) if ruleset.expose_cors else None
 
     def answer(self, view: RequestView, verdict: Verdict) -> Refusal | list[Field]:
         """A refusal to send, or the fields to add to the app's own response."""
         if not verdict.allowed:
-            return self._refusal(view, verdict)
+            return self._denial(view) if verdict is DENIED else self._refusal(view, verdict)
         binding = verdict.binding
         fields = [] if binding is None else self._write(verdict.outcomes, binding)
+        if self._shadow_header and verdict.shadows:
+            fields.append(shadow_field(verdict.shadows))
         if self._exposed and fields and view.header("origin") is not None:
             fields.append(self._exposed)
         return fields
+
+    def undecided(self, view: RequestView, error: Exception) -> Refusal | list[Field]:
+        """The limits cannot be checked: 503, and nothing where rules only watch."""
+        return [] if self._watches else self.unavailable(view, error)
 
     def unavailable(self, view: RequestView, error: Exception | None = None) -> Refusal:
         """503: the limits cannot be checked, for the reason of `error`."""
         retry_after_ns = error.retry_after_ns if isinstance(error, StoreUnavailableError) else None
         return unavailable(view, retry_after_ns=retry_after_ns, problem=self._common.problem)
+
+    def _denial(self, view: RequestView) -> Refusal:
+        """For a request on the list `deny`."""
+        return not_allowed(
+            view, status=self._denied.status, detail=self._denied.detail, problem=self._common.problem
+        )
 
     def _refusal(self, view: RequestView, verdict: Verdict) -> Refusal:
         """In the words of the rule that binds."""
@@ -77,6 +96,8 @@ class Answers:
         )
         if answer.responder:
             refusal = self._asked(answer.responder, view, verdict, refusal)
+        if self._shadow_header and verdict.shadows:
+            refusal.headers.append(shadow_field(verdict.shadows))
         if self._refused_exposed and view.header("origin") is not None:
             refusal.headers.append(self._refused_exposed)
         return refusal
@@ -95,6 +116,8 @@ def _own_answers(ruleset: RuleSet) -> Iterator[tuple[str, Answer]]:
     for rule in rules:
         if rule.answer:
             yield from ((limit.policy.name, rule.answer) for limit in rule.limits)
+            penalties = (limit.penalty for limit in rule.limits if limit.penalty)
+            yield from ((penalty.policy.name, rule.answer) for penalty in penalties)
 
 
 def _exposing(names: Sequence[str]) -> Field:

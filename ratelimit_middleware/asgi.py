@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING
 
 from ratelimit_middleware._types import ASGIApp, Message, Receive, Scope, Send
 from ratelimit_middleware.answers import Answers
-from ratelimit_middleware.build import RulesSource, build_registry
+from ratelimit_middleware.build import RulesSource, build_registry, build_reporter
 from ratelimit_middleware.clock import Clock
 from ratelimit_middleware.coverage import warn_of_idle_rules
 from ratelimit_middleware.decision import Verdict
-from ratelimit_middleware.faults import LIMITER_FAILED, RESPONDER_FAILED, SETTLING_FAILED, FaultLog
+from ratelimit_middleware.events import Hook
+from ratelimit_middleware.faults import (
+    LIMITER_FAILED,
+    LIMITER_FAILED_WATCHING,
+    RESPONDER_FAILED,
+    SETTLING_FAILED,
+    FaultLog,
+)
 from ratelimit_middleware.headers import Field
 from ratelimit_middleware.nested import TOLD, Told, told_of
 from ratelimit_middleware.request import AsgiView, RequestView
@@ -20,6 +27,7 @@ from ratelimit_middleware.rules.model import RuleSet
 from ratelimit_middleware.settling import Stay, Step, undone
 from ratelimit_middleware.shielding import shielded
 from ratelimit_middleware.stores.base import AsyncStore, Store
+from ratelimit_middleware.verdicts import UNDECIDED
 from ratelimit_middleware.views import Views
 
 if TYPE_CHECKING:
@@ -31,7 +39,6 @@ __all__ = ["RateLimitMiddleware"]
 _STARTS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 _WIRE_NAMES = {name: name.lower().encode("latin-1") for name in ("RateLimit-Policy", "RateLimit")}
 _POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
-_UNDECIDED = Verdict(False, 0, None, (), None, ())  # noqa: FBT003 - fields in order
 
 
 class RateLimitMiddleware:
@@ -45,6 +52,7 @@ class RateLimitMiddleware:
         rules: path of a rule file, a dict of the same shape, or a `RuleSet`.
         store: where the counts live; by default what the rules say.
         clock: where the store's time comes from; only for a store that the rules name.
+        hooks: are told of each verdict.
 
     Raises:
         RuleFileError: the rules hold mistakes.
@@ -59,13 +67,16 @@ class RateLimitMiddleware:
         *,
         store: Store | AsyncStore | None = None,
         clock: Clock | None = None,
+        hooks: Sequence[Hook] = (),
     ) -> None:
         self._app = app
         self._registry = build_registry(rules, store=store, clock=clock, app=app)
         self._is_new = True
-        self._faults = FaultLog(LIMITER_FAILED, clock=clock)
+        watches = self._registry.ruleset.shadow
+        self._faults = FaultLog(LIMITER_FAILED_WATCHING if watches else LIMITER_FAILED, clock=clock)
         self._unsettled = FaultLog(SETTLING_FAILED, clock=clock)
         self._queue = _queue(self._registry.ruleset, self._undo)
+        self._reporter = build_reporter(self._registry, hooks, clock)
         self._views = Views(self._registry.ruleset, AsgiView, clock)
         self._answers = Answers(
             self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report, self._views.refused
@@ -81,7 +92,7 @@ class RateLimitMiddleware:
             warn_of_idle_rules(self._app, self._registry.ruleset)
         view = self._views.make(scope)
         outer: Told | None = scope.get(TOLD)
-        verdict = _UNDECIDED
+        verdict = UNDECIDED
         try:
             registry = self._registry
             verdict = (
@@ -90,12 +101,11 @@ class RateLimitMiddleware:
             reply = self._answers.answer(view, verdict)
         except Exception as error:  # noqa: BLE001 - a limiter that fails must not let requests through
             self._faults.report(error)
-            reply = self._answers.unavailable(view, error)
+            reply = self._answers.undecided(view, error)
+        if self._reporter is not None:
+            self._reporter.tell(view, verdict)
         if isinstance(reply, Refusal):
-            if outer is not None:
-                outer.fields.clear()
-            await self._undo(verdict.bookings)
-            await _refuse(scope, receive, send, reply)
+            await self._turn_away(scope, receive, send, verdict, reply)
             return
         if verdict.wait_ns and self._queue is not None:
             turn = await self._queue.wait(verdict, scope, receive)
@@ -128,6 +138,16 @@ class RateLimitMiddleware:
                 scope.pop(TOLD, None)  # an app may be tried with a scope that was used before
             else:
                 scope[TOLD] = outer
+
+    async def _turn_away(
+        self, scope: Scope, receive: Receive, send: Send, verdict: Verdict, refusal: Refusal
+    ) -> None:
+        """Send a refusal, and no fields of an instance further out."""
+        if TOLD in scope:
+            scope[TOLD].fields.clear()
+        if verdict.bookings:
+            await self._undo(verdict.bookings)
+        await _refuse(scope, receive, send, refusal)
 
     async def _serve(self, stay: Stay, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the app for a request whose bookings must hear of the response."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from os import PathLike
 from typing import Any, TypeAlias
 
 from ratelimit_middleware.clock import Clock, SystemClock, utc_date
 from ratelimit_middleware.errors import InvalidLimitError, RuleFileError, RuleProblem
+from ratelimit_middleware.events import Hook
 from ratelimit_middleware.frameworks.selected import SelectedRoute
 from ratelimit_middleware.registry import LimiterRegistry
+from ratelimit_middleware.reporter import Reporter
 from ratelimit_middleware.rules.lint import lint
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.model import RuleSet
@@ -22,7 +24,7 @@ from ratelimit_middleware.stores.guard import GuardedAsyncStore, GuardedStore, g
 from ratelimit_middleware.stores.memory import MemoryStore
 from ratelimit_middleware.stores.open import open_store
 
-__all__ = ["RulesSource", "build_registry", "processes_warning"]
+__all__ = ["RulesSource", "build_registry", "build_reporter", "processes_warning"]
 
 _MOST_LINES = 20
 
@@ -65,7 +67,8 @@ def build_registry(
         warn_of_workers()
     if isinstance(store, ChoosyStore):
         for limit in (limit for rule in ruleset.rules for limit in rule.limits):
-            store.accept(limit.algorithm)
+            for one in (limit, *limit.alternatives()):
+                store.accept(one.algorithm)
     route_of = None if app is None else SelectedRoute(app)
     place = store if is_given else _place(store, ruleset)
     guarded_store = _guarded(store, ruleset, clock)
@@ -76,6 +79,20 @@ def _place(store: Store | AsyncStore, ruleset: RuleSet) -> object:
     """Where the counts of a store live that the rules name: each memory for itself, else the URL says."""
     settings = ruleset.store
     return store if isinstance(store, (MemoryStore, DividedStore)) else (settings.url, settings.prefix)
+
+
+def build_reporter(
+    registry: LimiterRegistry, hooks: Sequence[Hook], clock: Clock | None = None
+) -> Reporter | None:
+    """What tells hooks of the verdicts of a registry; None if there are none.
+
+    Raises:
+        InvalidLimitError: one of the hooks is none.
+    """
+    if not hooks:
+        return None
+    registry.note_checks()
+    return Reporter(registry.ruleset, registry.counted, hooks, clock)
 
 
 def processes_warning(registry: LimiterRegistry) -> ProcessesWarning:

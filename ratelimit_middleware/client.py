@@ -110,6 +110,11 @@ class Client:
             SeenView(view, Client(self.trusted_proxies, self.trusts_unix, self.hops, self.header))
         )
 
+    def header_from_proxy(self, view: RequestView, name: str) -> str | None:
+        """A header that a proxy sets; None from peers that are no trusted proxy, where these are named."""
+        seen = view.as_sent if isinstance(view, SeenView) else view
+        return None if self.reads_header and not self._believes(seen.peer) else seen.header(name)
+
     def _believes(self, peer: str | None) -> bool:
         """Whether what a peer says of the client counts."""
         if not (self.trusted_proxies or self.trusts_unix):
@@ -142,6 +147,11 @@ class SeenView:
         self._note_user = note_user
         self._peer: tuple[str | None] | None = None
         self._user: tuple[str | None] | None = None
+
+    @property
+    def as_sent(self) -> RequestView:
+        """The request as the server hands it over."""
+        return self._view
 
     @property
     def peer(self) -> str | None:

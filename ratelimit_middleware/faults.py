@@ -8,9 +8,19 @@ from contextlib import suppress
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock, SystemClock
 from ratelimit_middleware.errors import StoreUnavailableError
 
-__all__ = ["LIMITER_FAILED", "RESPONDER_FAILED", "SETTLING_FAILED", "FaultLog", "FaultLogs"]
+__all__ = [
+    "HOOK_FAILED",
+    "LIMITER_FAILED",
+    "LIMITER_FAILED_WATCHING",
+    "RESPONDER_FAILED",
+    "SETTLING_FAILED",
+    "FaultLog",
+    "FaultLogs",
+]
 
+HOOK_FAILED = "a hook for verdicts failed; requests and other hooks are not concerned"
 LIMITER_FAILED = "limits cannot be checked, requests are answered with 503"
+LIMITER_FAILED_WATCHING = "limits cannot be checked, requests pass because the rules only watch"
 RESPONDER_FAILED = "an own responder failed, the built-in refusal is sent in its place"
 SETTLING_FAILED = "permits could not be given back or settled after the response; they count as booked"
 

@@ -17,6 +17,7 @@ from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.decision import Decision, Outcome, Policy, Verdict
 
 __all__ = [
+    "SHADOW_FIELD",
     "Field",
     "FieldsWriter",
     "draft_6",
@@ -29,11 +30,15 @@ __all__ = [
     "rate_limit_fields",
     "retry_after_s",
     "seconds_up",
+    "shadow_field",
 ]
 
 Field: TypeAlias = tuple[str, str]
 FieldsWriter: TypeAlias = Callable[[Sequence[Outcome], Outcome], list[Field]]
 """From the enforcing outcomes and the binding one of them to fields."""
+
+SHADOW_FIELD = "X-RateLimit-Shadow"
+"""Our own: what limits say that only watch."""
 
 _LARGEST_INTEGER = 10**15 - 1  # RFC 9651, section 3.3.1
 _NOT_PRINTABLE = re.compile(r"[^ -~]")
@@ -122,6 +127,19 @@ def legacy(_: Sequence[Outcome], binding: Outcome) -> list[Field]:
 def legacy_seconds(_: Sequence[Outcome], binding: Outcome) -> list[Field]:
     """The fields of `legacy`, the reset in seconds left."""
     return _three_fields("X-RateLimit", _numbers(binding))
+
+
+def shadow_field(shadows: Sequence[Outcome]) -> Field:
+    """Limits that only watch, each as `RateLimit` of draft 11 has it, with what would have happened."""
+    return SHADOW_FIELD, ", ".join(_shadow_member(*shadow) for shadow in shadows)
+
+
+def _shadow_member(policy: Policy, decision: Decision) -> str:
+    window_s = seconds_up(_window_ns(decision))
+    would = "" if decision.allowed else ";refused"
+    if decision.wait_ns:
+        would = ";delayed"
+    return f"{_words(policy)[0]};r={_integer(decision.remaining)};t={window_s}{would}"
 
 
 _WRITERS: Mapping[str, FieldsWriter] = MappingProxyType(

@@ -9,33 +9,27 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from ratelimit_middleware.asking import failures, heard
+from ratelimit_middleware.checking import DeniedError, add_varying, is_uncovered
 from ratelimit_middleware.clock import Clock
 from ratelimit_middleware.decision import UNCHECKED, Decision, Verdict
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.faults import FaultLogs
 from ratelimit_middleware.identity import KeyPart
 from ratelimit_middleware.nested import Told, has_asked
+from ratelimit_middleware.penalties import Due, blocking, strikes_due, told
+from ratelimit_middleware.reporter import note_checks
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.rules.match import Counted, Matcher
 from ratelimit_middleware.rules.model import Limit, RuleSet
 from ratelimit_middleware.settler import Settler
 from ratelimit_middleware.settling import Booking
 from ratelimit_middleware.stores.base import AsyncStore, Check, Store
-from ratelimit_middleware.verdicts import denied, judged
+from ratelimit_middleware.verdicts import UNLIMITED, denied, judged, listed, watched
 
 __all__ = ["LimiterRegistry"]
 
 _new = tuple.__new__
 """Past the constructors of named tuples, which cost several times what they do."""
-_UNLIMITED = Verdict(True, 0, None, (), None, ())  # noqa: FBT003 - fields in order
-
-
-class _DeniedError(Exception):
-    """Raised inside this module for a request that lacks a part of a key which it must have."""
-
-    def __init__(self, limit: Limit) -> None:
-        super().__init__(limit.policy.name)
-        self.limit = limit
 
 
 class LimiterRegistry:
@@ -75,9 +69,14 @@ class LimiterRegistry:
         self._match = matcher.match
         self._default = matcher.default
         limits = [limit for rule in ruleset.rules for limit in rule.limits]
+        self._has_lists = ruleset.deny is not None or ruleset.exempt is not None
         self._route_of = route_of if any(limit.by_route for limit in limits) else None
         self._asks = any(limit.awaited() for limit in limits)
         self.awaits = self._asks or self._async_store is not None
+        self._watches = ruleset.shadow
+        self._penalizes = any(limit.penalty for limit in limits)
+        self._notes = False
+        self._is_plain = not (self._watches or self._penalizes)
         self._settles = any(limit.settle for limit in limits)
         self._may_fail = any(not limit.plain or limit.key != (KeyPart("ip"),) for limit in limits)
 
@@ -92,16 +91,24 @@ class LimiterRegistry:
             StoreError: the store cannot answer, or must be awaited.
             Exception: what the function of a limit raises, if there is no number to go on with.
         """
+        on_list = listed(self.ruleset, view) if self._has_lists else None
+        if on_list:
+            return on_list
         try:
             limits, checks = self._checks(view)
-        except _DeniedError as error:
-            return denied(error.limit)
+        except DeniedError as error:
+            return watched(denied(error.limit)) if self._watches else denied(error.limit)
         asked = checks
         if outer is not None:
             limits, checks = self._unasked(outer, limits, checks)
         if not checks:
-            return _UNLIMITED._replace(asked=asked) if asked else _UNLIMITED
-        return self._verdict(limits, checks, self._take(checks), asked)
+            return UNLIMITED._replace(asked=asked) if asked else UNLIMITED
+        decisions = self._take(checks)
+        verdict = self._verdict(limits, checks, decisions, asked)
+        if self._is_plain:
+            return verdict
+        due = strikes_due(verdict, limits, checks, decisions)
+        return self._closed(verdict, due, self._take([check for _, check in due]) if due else ())
 
     async def admit_async(self, view: RequestView, outer: Told | None = None) -> Verdict:
         """Decide a request on an event loop.
@@ -114,20 +121,37 @@ class LimiterRegistry:
             StoreError: the store cannot answer.
             Exception: what the function of a limit raises, if there is no number to go on with.
         """
+        on_list = listed(self.ruleset, view) if self._has_lists else None
+        if on_list:
+            return on_list
         if self._asks:
             await self._ask(view)
         try:
             limits, checks = self._checks(view)
-        except _DeniedError as error:
-            return denied(error.limit)
+        except DeniedError as error:
+            return watched(denied(error.limit)) if self._watches else denied(error.limit)
         asked = checks
         if outer is not None:
             limits, checks = self._unasked(outer, limits, checks)
         if not checks:
-            return _UNLIMITED._replace(asked=asked) if asked else _UNLIMITED
-        if self._async_store is not None:
-            return self._verdict(limits, checks, await self._async_store.take_async(checks), asked)
-        return self._verdict(limits, checks, self._take(checks), asked)
+            return UNLIMITED._replace(asked=asked) if asked else UNLIMITED
+        store = self._async_store
+        decisions = self._take(checks) if store is None else await store.take_async(checks)
+        verdict = self._verdict(limits, checks, decisions, asked)
+        due = strikes_due(verdict, limits, checks, decisions)
+        strikes: Sequence[Decision] = ()
+        if due:
+            counting = [check for _, check in due]
+            strikes = self._take(counting) if store is None else await store.take_async(counting)
+        return self._closed(verdict, due, strikes)
+
+    def counted(self, view: RequestView) -> Counted:
+        """The limits that count for a request, whatever its key lacks."""
+        return self._match(view)
+
+    def note_checks(self) -> None:
+        """Leave in the view of each request what is checked, for a `Reporter`."""
+        self._notes = True
 
     @property
     def store(self) -> Store | AsyncStore:
@@ -138,6 +162,12 @@ class LimiterRegistry:
         """Let go of a store called from threads."""
         self.settler.keeper.close()
         self._threaded_store.close()
+
+    def _closed(self, verdict: Verdict, due: Sequence[Due], strikes: Sequence[Decision]) -> Verdict:
+        """The verdict with all that follows from it."""
+        if due:
+            verdict = blocking(verdict, due, strikes)
+        return watched(verdict) if self._watches else verdict
 
     def _unasked(
         self, outer: Told, limits: Sequence[Limit], checks: Sequence[Check]
@@ -156,7 +186,10 @@ class LimiterRegistry:
         asked: list[Check],
     ) -> Verdict:
         """The verdict, with what must be heard of again."""
-        verdict = judged(limits, decisions, asked)
+        if self._penalizes:
+            verdict = judged(*told(limits, decisions), asked)
+        else:
+            verdict = judged(limits, decisions, asked)
         if not (verdict.wait_ns or self._settles):
             return verdict
         bookings = tuple(
@@ -177,7 +210,7 @@ class LimiterRegistry:
     async def _ask(self, view: RequestView) -> None:
         """Await the functions of the app, so that all that follows is plain computing."""
         counted = self._match(view)
-        may_skip = any(limit.missing == "skip" for limit, _ in counted)
+        may_skip = any(limit.missing == "skip" or limit.exempt or limit.share for limit, _ in counted)
         for limit, _ in (*counted, *self._default) if may_skip else counted:
             for asked in limit.awaited():
                 await heard(asked, view)
@@ -211,46 +244,11 @@ class LimiterRegistry:
                     limit.on_error,
                 )))
                 # fmt: on
-            elif not _add_varying(limit, view, route, limits, checks):
+            elif not add_varying(limit, view, route, limits, checks):
                 skipped.append(limit)
-        if skipped and _is_uncovered(counted, skipped):
+        if skipped and is_uncovered(counted, skipped):
             for limit, pattern in self._default:
-                _add_varying(limit, view, template or pattern, limits, checks)
+                add_varying(limit, view, template or pattern, limits, checks)
+        if self._notes:
+            note_checks(view, limits, checks)
         return limits, checks
-
-
-def _add_varying(
-    limit: Limit, view: RequestView, route: str, limits: list[Limit], checks: list[Check]
-) -> bool:
-    """Add a limit whose numbers depend on the request; False if it is skipped.
-
-    Raises:
-        _DeniedError: the request lacks a part of the key, and the rule does not admit that.
-    """
-    key = limit.build_key(view, route)
-    if key is None:
-        if limit.missing == "deny" and not limit.shadow:
-            raise _DeniedError(limit)
-        return False
-    chosen = limit.choose(limit, view, route) if limit.choose else limit
-    if chosen:  # else unlimited for this request, which is an answer too
-        cost = limit.cost_of(view) if limit.cost_of else limit.cost
-        limits.append(chosen)
-        checks.append(
-            Check(
-                key,
-                chosen.algorithm,
-                limit.overflow,
-                cost,
-                chosen.max_wait_ns,
-                limit.shadow,
-                limit.on_error,
-            )
-        )
-    return True
-
-
-def _is_uncovered(counted: Counted, skipped: Sequence[Limit]) -> bool:
-    """Whether skipping has left a request without any enforcing limit of a route, so `default` counts."""
-    covering = [limit for limit, route in counted if route and limit.covers]
-    return bool(covering) and all(any(limit is other for other in skipped) for limit in covering)

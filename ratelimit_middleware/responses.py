@@ -16,7 +16,7 @@ from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.headers import Field, rate_limit_fields, retry_after_s, seconds_up
 from ratelimit_middleware.request import RequestView
 
-__all__ = ["Refusal", "over_limit", "reason", "unavailable"]
+__all__ = ["Refusal", "not_allowed", "over_limit", "reason", "unavailable"]
 
 _TYPES = "https://iana.org/assignments/http-problem-types#"
 _EXCEEDED = ("quota-exceeded", "Quota exceeded")
@@ -74,6 +74,24 @@ def over_limit(
     }
     retry_after = [] if wait_s is None else [("Retry-After", str(wait_s))]
     return _refusal(view, members, [*retry_after, *rate_limit_fields(verdict, styles)], problem=problem)
+
+
+def not_allowed(view: RequestView, *, status: int = 403, detail: str = "", problem: bool = True) -> Refusal:
+    """The request is on a list of those that are refused; waiting does not help.
+
+    Args:
+        view: the request.
+        status: the status code.
+        detail: what the body says, if not empty.
+        problem: whether the body may be a JSON problem; False = always plain text.
+    """
+    members = {
+        "type": "about:blank",
+        "title": reason(status),
+        "status": status,
+        "detail": detail or "Access from here is not allowed.",
+    }
+    return _refusal(view, members, [], problem=problem)
 
 
 def unavailable(view: RequestView, *, retry_after_ns: int | None = None, problem: bool = True) -> Refusal:

@@ -6,10 +6,34 @@ from collections.abc import Sequence
 from math import inf
 
 from ratelimit_middleware.decision import UNCHECKED, Decision, Outcome, Verdict
-from ratelimit_middleware.rules.model import Limit
+from ratelimit_middleware.request import RequestView
+from ratelimit_middleware.rules.model import Limit, RuleSet
 from ratelimit_middleware.stores.base import Check
 
-__all__ = ["denied", "judged", "turned_away"]
+__all__ = [
+    "DENIED",
+    "EXEMPT",
+    "UNDECIDED",
+    "UNLIMITED",
+    "WOULD_DENY",
+    "denied",
+    "judged",
+    "listed",
+    "refused_too",
+    "turned_away",
+    "watched",
+]
+
+UNDECIDED = Verdict(False, 0, None, (), None, ())  # noqa: FBT003 - fields in order
+"""There is no verdict: the limits cannot be checked."""
+UNLIMITED = Verdict(True, 0, None, (), None, ())  # noqa: FBT003 - fields in order
+"""Nothing counts for the request."""
+EXEMPT = Verdict(True, 0, None, (), None, ())  # noqa: FBT003
+"""The request is on the list `exempt`. Known by identity, as is the next one."""
+DENIED = Verdict(False, 0, None, (), None, ())  # noqa: FBT003
+"""The request is on the list `deny`."""
+WOULD_DENY = Verdict(True, 0, None, (), None, ())  # noqa: FBT003
+"""It is, and the file only watches."""
 
 _new = tuple.__new__
 """Past the constructors of named tuples, which cost several times what they do."""
@@ -20,6 +44,13 @@ def denied(limit: Limit) -> Verdict:
     decision = Decision(False, 0, 0, None, limit.policy.quota, 0, 0)  # noqa: FBT003 - fields in order
     outcome = Outcome(limit.policy, decision)
     return Verdict(False, 0, None, (outcome,), outcome, ())  # noqa: FBT003
+
+
+def listed(ruleset: RuleSet, view: RequestView) -> Verdict | None:
+    """The verdict on a request that is on a list of the file."""
+    if ruleset.deny and ruleset.deny(view):
+        return WOULD_DENY if ruleset.shadow else DENIED
+    return EXEMPT if ruleset.exempt and ruleset.exempt(view) else None
 
 
 def judged(
@@ -60,6 +91,15 @@ def judged(
     # fmt: on
 
 
+def refused_too(verdict: Verdict, refusing: Sequence[Outcome]) -> Verdict:
+    """A refusal to which others are added that refuse."""
+    outcomes = (*verdict.outcomes, *refusing)
+    binding = max((outcome for outcome in outcomes if not outcome.decision.allowed), key=_wait)
+    return verdict._replace(
+        outcomes=outcomes, binding=binding, retry_after_ns=binding.decision.retry_after_ns
+    )
+
+
 def turned_away(verdict: Verdict) -> Verdict:
     """The refusal of a request that was to wait, and for which there is no place to wait in."""
     outcomes = tuple(
@@ -69,6 +109,12 @@ def turned_away(verdict: Verdict) -> Verdict:
     binding = max((o for o in outcomes if not o.decision.allowed), key=_wait)
     retry_after_ns = binding.decision.retry_after_ns
     return Verdict(False, 0, retry_after_ns, outcomes, binding, verdict.shadows)  # noqa: FBT003
+
+
+def watched(verdict: Verdict) -> Verdict:
+    """The verdict of a file that only watches: admitted at once, and what would have been is told."""
+    shadows = (*verdict.outcomes, *verdict.shadows)
+    return Verdict(True, 0, None, (), None, shadows, verdict.bookings, verdict.asked)  # noqa: FBT003
 
 
 def _binds_more(outcome: Outcome, other: Outcome) -> bool:

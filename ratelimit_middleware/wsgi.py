@@ -9,25 +9,30 @@ from typing import Any
 
 from ratelimit_middleware._types import Environ, StartResponse, Write, WSGIApp
 from ratelimit_middleware.answers import Answers
-from ratelimit_middleware.build import RulesSource, build_registry, processes_warning
+from ratelimit_middleware.build import RulesSource, build_registry, build_reporter, processes_warning
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock
 from ratelimit_middleware.coverage import warn_of_idle_rules
 from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.errors import StoreError
-from ratelimit_middleware.faults import LIMITER_FAILED, RESPONDER_FAILED, SETTLING_FAILED, FaultLog
+from ratelimit_middleware.events import Hook
+from ratelimit_middleware.faults import (
+    LIMITER_FAILED,
+    LIMITER_FAILED_WATCHING,
+    RESPONDER_FAILED,
+    SETTLING_FAILED,
+    FaultLog,
+)
 from ratelimit_middleware.headers import Field
 from ratelimit_middleware.nested import TOLD, Told, told_of
 from ratelimit_middleware.request import WsgiView
 from ratelimit_middleware.responses import Refusal, reason
 from ratelimit_middleware.settling import Stay, Step, undone
 from ratelimit_middleware.stores.base import Store
-from ratelimit_middleware.verdicts import turned_away
+from ratelimit_middleware.verdicts import UNDECIDED, turned_away
 from ratelimit_middleware.views import Views
 from ratelimit_middleware.wsgi_response import watched, watched_start
 
 __all__ = ["RateLimitMiddleware"]
-
-_UNDECIDED = Verdict(False, 0, None, (), None, ())  # noqa: FBT003 - fields in order
 
 
 class RateLimitMiddleware:
@@ -45,6 +50,7 @@ class RateLimitMiddleware:
         max_waiting_threads: how many requests may wait at a time where rules delay them, each in a thread
             of the server; more are refused. Keep it below the server's threads: by default one less than
             waitress has.
+        hooks: are told of each verdict.
 
     Raises:
         RuleFileError: the rules hold mistakes.
@@ -59,6 +65,7 @@ class RateLimitMiddleware:
         store: Store | None = None,
         clock: Clock | None = None,
         max_waiting_threads: int = 3,
+        hooks: Sequence[Hook] = (),
     ) -> None:
         self._app = app
         if store is not None and not isinstance(store, Store):
@@ -66,9 +73,11 @@ class RateLimitMiddleware:
         self._registry = build_registry(rules, store=store, clock=clock, awaits=False, app=app)
         self._processes = processes_warning(self._registry)
         self._is_new = True
-        self._faults = FaultLog(LIMITER_FAILED, clock=clock)
+        watches = self._registry.ruleset.shadow
+        self._faults = FaultLog(LIMITER_FAILED_WATCHING if watches else LIMITER_FAILED, clock=clock)
         self._unsettled = FaultLog(SETTLING_FAILED, clock=clock)
         self._places = threading.Semaphore(max_waiting_threads)
+        self._reporter = build_reporter(self._registry, hooks, clock)
         self._views = Views(self._registry.ruleset, WsgiView, clock)
         self._answers = Answers(
             self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report, self._views.refused
@@ -82,7 +91,7 @@ class RateLimitMiddleware:
         self._processes.look(environ)
         view = self._views.make(environ)
         outer: Told | None = environ.get(TOLD)
-        verdict = _UNDECIDED
+        verdict = UNDECIDED
         try:
             verdict = self._registry.admit(view, outer)
             if verdict.wait_ns:
@@ -90,7 +99,9 @@ class RateLimitMiddleware:
             reply = self._answers.answer(view, verdict)
         except Exception as error:  # noqa: BLE001 - a limiter that fails must not let requests through
             self._faults.report(error)
-            reply = self._answers.unavailable(view, error)
+            reply = self._answers.undecided(view, error)
+        if self._reporter is not None:
+            self._reporter.tell(view, verdict)
         if isinstance(reply, Refusal):
             if outer:
                 outer.fields.clear()

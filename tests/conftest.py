@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +15,16 @@ from tests.redis_server import RedisServer, find_server, lasting_keys
 
 if TYPE_CHECKING:
     import httpx
+
+
+class Ask(Protocol):
+    """Sends a request to an app behind a middleware."""
+
+    async def __call__(
+        self, path: str = "/", *, method: str = "GET", peer: str = "192.0.2.1", **headers: str
+    ) -> httpx.Response:
+        """The response; headers with `_` in the place of `-`."""
+
 
 # How long an example takes says how busy the machine is, nothing else.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -85,3 +95,41 @@ def wsgi_client() -> Callable[..., httpx.Client]:
         return httpx.Client(transport=transport, base_url="http://test")
 
     return connect
+
+
+@pytest.fixture(params=["asgi", "wsgi"])
+def limited(
+    request: pytest.FixtureRequest,
+    clock: ManualClock,
+    asgi_client: Callable[..., httpx.AsyncClient],
+    wsgi_client: Callable[..., httpx.Client],
+) -> Callable[..., Ask]:
+    """A function from rules to an app behind them, once in each world."""
+    from ratelimit_middleware import asgi, wsgi
+
+    async def asgi_app(scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"served"})
+
+    def wsgi_app(_environ: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return [b"served"]
+
+    def behind(rules: Any, **settings: Any) -> Ask:
+        settings = {"clock": clock, **settings}
+        if request.param == "asgi":
+            limited_asgi = asgi.RateLimitMiddleware(asgi_app, rules, **settings)
+        else:
+            limited_wsgi = wsgi.RateLimitMiddleware(wsgi_app, rules, **settings)
+
+        async def ask(
+            path: str = "/", *, method: str = "GET", peer: str = "192.0.2.1", **headers: str
+        ) -> httpx.Response:
+            sent = {name.replace("_", "-"): value for name, value in headers.items()}
+            if request.param == "asgi":
+                return await asgi_client(limited_asgi, peer).request(method, path, headers=sent)
+            return wsgi_client(limited_wsgi, peer).request(method, path, headers=sent)
+
+        return ask
+
+    return behind

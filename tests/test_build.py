@@ -8,6 +8,9 @@ import pytest
 
 from ratelimit_middleware import asgi, wsgi
 from ratelimit_middleware._types import Environ, Receive, Scope, Send
+from ratelimit_middleware.algorithms.base import Algorithm
+from ratelimit_middleware.algorithms.penalty import Penalty
+from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.build import build_registry
 from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.errors import RuleFileError
@@ -135,3 +138,27 @@ def test_a_lint_that_fails_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr("ratelimit_middleware.build.lint", fail)
     assert build_registry({"default": "5/s"}).ruleset.default
+
+
+def test_a_choosy_store_hears_of_all_numbers_that_it_may_have_to_count() -> None:
+    class Choosy(MemoryStore):
+        """Takes all, and remembers what it was offered."""
+
+        offered: list[object]
+
+        def accept(self, algorithm: Algorithm) -> None:
+            self.offered.append(algorithm)
+
+    store = Choosy()
+    store.offered = []
+    rule = {
+        "limit": "1/minute",
+        "tiers": True,
+        "overrides": {"192.0.2.1": "7/minute", "198.*": "8/minute", "203.*": "unlimited"},
+        "penalty": {"after": 1, "block": "1m"},
+    }
+    tiers = {"by": "header:x-plan", "trusted": True, "pro": {"scale": 2}, "staff": "unlimited"}
+    build_registry({"tiers": tiers, "default": rule}, store=store)
+    windows = {one.limit for one in store.offered if isinstance(one, SlidingWindow)}
+    assert windows == {1, 2, 7, 8}
+    assert Penalty(1, (60,)) in store.offered

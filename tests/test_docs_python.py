@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGES = ("coverage.md", "algorithms.md", "limiter.md", "lint.md", "redis.md", "stores.md")
+PAGES = ("coverage.md", "algorithms.md", "events.md", "limiter.md", "lint.md", "redis.md", "stores.md")
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from ratelimit_middleware._types import Scope
+from ratelimit_middleware.algorithms.penalty import Penalty, Strike
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.answers import Answers
 from ratelimit_middleware.client import SeenView
@@ -30,6 +31,7 @@ from ratelimit_middleware.rules.match import Matcher
 from ratelimit_middleware.rules.model import KeyPart, Limit, Rule, RuleSet
 from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.stores.memory import MemoryStore
+from ratelimit_middleware.verdicts import DENIED, EXEMPT, WOULD_DENY
 
 __all__ = ["Question", "explain"]
 
@@ -70,7 +72,8 @@ class _WatchedStore(MemoryStore):
 
     def take(self, checks: Sequence[Check]) -> list[Decision]:
         """As `MemoryStore.take`."""
-        self.asked = checks
+        if not any(isinstance(check.algorithm, Strike) for check in checks):
+            self.asked = [check for check in checks if not isinstance(check.algorithm, Penalty)]
         return super().take(checks)
 
 
@@ -98,10 +101,10 @@ def _told(ruleset: RuleSet, question: Question) -> Iterator[str]:
         verdicts = asyncio.run(_sent(registry, view, question.repeat))
     except Exception as error:  # noqa: BLE001 - a function of the app may raise anything
         yield f"\nthe limits cannot be checked: {type(error).__name__}: {error}"
-        yield from _answers([_refused(answers.unavailable(view))])
+        yield from _answers([_step(EXEMPT, answers.undecided(view, error))])
         return
     if not store.asked:
-        yield _why_free(ruleset, view) if verdicts[0].allowed else _why_denied(verdicts[0])
+        yield _why_free(ruleset, view, verdicts[0]) if verdicts[0].allowed else _why_denied(verdicts[0])
     yield from _limits(ruleset, store.asked, verdicts[0])
     yield from _answers([_step(verdict, answers.answer(view, verdict)) for verdict in verdicts])
     if failures:
@@ -116,10 +119,13 @@ async def _sent(registry: LimiterRegistry, view: RequestView, repeat: int) -> li
 def _limits(ruleset: RuleSet, checks: Sequence[Check], verdict: Verdict) -> Iterator[str]:
     """Each limit that counts, with its bucket."""
     homes = {limit.policy.name: (rule, limit) for rule in _rules(ruleset) for limit in rule.limits}
-    enforced, watched = iter(verdict.outcomes), iter(verdict.shadows)
+    told = (*verdict.outcomes, *verdict.shadows)  # those that enforce come first
+    enforced = iter(told)
+    watched = iter(told[sum(not check.shadow for check in checks) :])
     for check in checks:
         policy = next(watched if check.shadow else enforced).policy
-        yield f"\n{policy.name}: {policy.text}{', shadow: never refuses' if check.shadow else ''}"
+        watches = check.shadow or ruleset.shadow
+        yield f"\n{policy.name}: {policy.text}{', shadow: never refuses' if watches else ''}"
         if policy.name in homes:
             rule, limit = homes[policy.name]
             yield f"  rule    {rule.name}"
@@ -128,8 +134,12 @@ def _limits(ruleset: RuleSet, checks: Sequence[Check], verdict: Verdict) -> Iter
         yield f"  cost    {check.cost}"
 
 
-def _why_free(ruleset: RuleSet, view: RequestView) -> str:
+def _why_free(ruleset: RuleSet, view: RequestView, verdict: Verdict) -> str:
     """Which rule lets a request pass uncounted."""
+    if verdict is WOULD_DENY:
+        return "\nthe request is on the list `deny`, and the file only watches"
+    if verdict is EXEMPT:
+        return "\nthe request is on the list `exempt`"
     for rule in ruleset.limits:
         limited = replace(rule, unlimited=False, limits=(_PROBE,), skip_preflight=False)
         probe = replace(ruleset, limits=(limited,), always=(), default=None)
@@ -140,6 +150,8 @@ def _why_free(ruleset: RuleSet, view: RequestView) -> str:
 
 def _why_denied(verdict: Verdict) -> str:
     """Which limit refuses a request without counting it."""
+    if verdict is DENIED:
+        return "\nthe request is on the list `deny`"
     return f"\n{', '.join(verdict.violated)}: the request lacks a part of the key, and `missing: deny`"
 
 

@@ -125,6 +125,12 @@ class Overrides:
     exact: Mapping[str, Limit | None]
     globs: tuple[tuple[str, Limit | None], ...] = ()
 
+    @property
+    def alternatives(self) -> tuple[Limit, ...]:
+        """All limits that may be chosen."""
+        chosen = (*self.exact.values(), *(other for _, other in self.globs))
+        return tuple(limit for limit in chosen if limit)
+
     def __call__(self, limit: Limit, view: RequestView, route: str) -> Limit | None:
         """The limit for a request; None = unlimited. If a function of the app fails it has no override."""
         try:

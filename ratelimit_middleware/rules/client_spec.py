@@ -30,7 +30,7 @@ from ratelimit_middleware.rules.values import (
 )
 from ratelimit_middleware.rules.words import GrammarError, shown, unknown
 
-__all__ = ["ClientSpec", "Ipv6Prefix", "MissingWord"]
+__all__ = ["ClientSpec", "HeaderName", "Ipv6Prefix", "MissingWord", "read_header"]
 
 _HEADER = re.compile(r"[!#$%&'*+.^`|~0-9a-z-]+")
 _MAPPED = IPv6Network("::ffff:0:0/96")
@@ -76,7 +76,7 @@ def _hops(value: Any) -> int:
     return value
 
 
-def _header(value: Any) -> str:
+def read_header(value: Any) -> str:
     """The name of a header, in lower case."""
     name = value.strip().lower() if isinstance(value, str) else ""
     if "_" in name and _HEADER.fullmatch(name.replace("_", "-")):
@@ -111,7 +111,7 @@ def _user(value: Any) -> UserSource:
         return UserSource("python", function.name, function)
     kind, colon, name = text.partition(":")
     if kind == "header" and colon:
-        return UserSource("header", _header(name))
+        return UserSource("header", read_header(name))
     known = ("environ", "header:NAME", "python:MODULE:FUNCTION", "scope")
     raise GrammarError(unknown("source of the user", value, known))
 
@@ -121,6 +121,7 @@ MissingWord: TypeAlias = Annotated[
     plain(read_missing, choice(("ip", "skip", "deny"), "When a part of the key is not there.")),
 ]
 Ipv6Prefix: TypeAlias = Annotated[int, plain(_ipv6_prefix, IPV6_PREFIX)]
+HeaderName: TypeAlias = Annotated[str, plain(read_header, HEADER)]
 
 
 class ClientSpec(Spec):
@@ -130,7 +131,7 @@ class ClientSpec(Spec):
         list[Annotated[Network | Literal["unix"], plain(_network, NETWORK)]], Field(min_length=1), as_list
     ] = Field(default_factory=list)
     hops: Annotated[int, plain(_hops, HOPS)] | None = None
-    header: Annotated[str, plain(_header, HEADER)] = "x-forwarded-for"
+    header: HeaderName = "x-forwarded-for"
     ipv6_prefix: Ipv6Prefix = 64
     missing: MissingWord = "ip"
     user: Annotated[UserSource, plain(_user, USER)] | None = None

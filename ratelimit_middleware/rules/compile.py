@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from ratelimit_middleware.rules.compile_limits import LimitCompiler
-from ratelimit_middleware.rules.document import Document, Finding, Path
+from ratelimit_middleware.rules.document import Path
 from ratelimit_middleware.rules.model import Answer, Limit, Route, Rule, RuleSet
 from ratelimit_middleware.rules.names import Names, wire_name
+from ratelimit_middleware.rules.part import Part
+from ratelimit_middleware.rules.penalty_spec import with_penalty
+from ratelimit_middleware.rules.response_spec import RefusalSpec
 from ratelimit_middleware.rules.route import REGEX, parse_route, regexes
-from ratelimit_middleware.rules.schema import FileSpec, RefusalSpec, RuleSpec
+from ratelimit_middleware.rules.schema import FileSpec, RuleSpec
 from ratelimit_middleware.rules.store_spec import needs_workers
 from ratelimit_middleware.rules.words import GrammarError, shown, unknown
 
-__all__ = ["Part", "compile_files"]
+__all__ = ["compile_files"]
 
 _MOST_REGEXES = 100
 _MOST_NAMES_TOLD = 200
@@ -25,18 +27,6 @@ _TOO_MANY = (
     f"this is regular expression {_MOST_REGEXES + 1}: each costs every new path a comparison, so a file may"
     f" have {_MOST_REGEXES}; of paths with `{{name}}` and `/**` there may be thousands"
 )
-
-
-class Part(NamedTuple):
-    """A file, read and checked; what is wrong with it is found one after the other."""
-
-    spec: FileSpec
-    document: Document
-    findings: list[Finding]
-
-    def refuse(self, path: Path, message: str, *, at_key: bool = False) -> None:
-        """Add a finding."""
-        self.findings.append(self.document.find(path, message, at_key=at_key))
 
 
 def compile_files(parts: Sequence[Part]) -> RuleSet | None:
@@ -60,6 +50,7 @@ def compile_files(parts: Sequence[Part]) -> RuleSet | None:
     compiler.check_ignored()
     if not spec.default and spec.unmatched_routes == "skip":
         main.refuse(("unmatched_routes",), "there is no `default` whose permits could come back: add one")
+    deny, exempt = main.listed(("deny",), spec.deny, folds=True), main.listed(("exempt",), spec.exempt)
     if any(part.findings for part in parts):
         return None
     return RuleSet(
@@ -76,6 +67,12 @@ def compile_files(parts: Sequence[Part]) -> RuleSet | None:
         skip_preflight=spec.preflight == "skip",
         ignored=tuple(spec.lint.ignore),
         client=spec.client.settings,
+        deny=deny,
+        denied=spec.deny.answer if spec.deny else Answer(403),
+        exempt=exempt,
+        tiers=spec.tiers.source(spec.client.settings) if spec.tiers else None,
+        shadow=spec.mode == "shadow",
+        shadow_header=spec.response.shadow_header,
     )
 
 
@@ -140,11 +137,19 @@ class _Compiler:
             self._any_case(spec),
             self._file.client,
             path[0] == "default" and self._file.unmatched_routes == "skip",
+            part.listed((*path, "exempt"), spec.exempt),
+            part.tiers(path, spec, self._parts[0]),
         )
         limits = compiler.limits(
             f"bucket:{spec.bucket}" if spec.bucket else name,
             lambda number: self._names.policy(base, number, chosen=bool(spec.name)),
         )
+        for key in ("penalty", "enforce"):
+            if key in spec.model_fields_set and spec.mode == "shadow":
+                part.refuse((*path, key), f"a rule that only watches refuses nobody: leave `{key}` out")
+        if spec.penalty:
+            name = self._names.policy(f"{base}-penalty", 0, chosen=False)
+            limits = with_penalty(limits, spec.penalty, name)
         if spec.bucket:
             first, place = self._buckets.setdefault(spec.bucket, (limits, (part, path)))
             if [_shared(limit) for limit in first] != [_shared(limit) for limit in limits]:
@@ -271,7 +276,8 @@ def _no_route(text: str) -> str:
 
 def _shared(limit: Limit) -> tuple[object, ...]:
     """What limits of one bucket have in common."""
-    return limit.algorithm, limit.key, limit.choose, limit.shadow
+    penalty = limit.penalty and limit.penalty.algorithm
+    return limit.algorithm, limit.key, limit.choose, limit.shadow, limit.exempt, penalty
 
 
 def _place(first: tuple[Part, Path], part: Part) -> str:

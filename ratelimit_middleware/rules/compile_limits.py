@@ -19,13 +19,16 @@ from ratelimit_middleware.rules.check_cost import cost_problems
 from ratelimit_middleware.rules.choices import AskedLimit, Overrides, Released, has_glob
 from ratelimit_middleware.rules.client_spec import ClientSpec
 from ratelimit_middleware.rules.client_written import holds, is_written_by_client
+from ratelimit_middleware.rules.compile_tiers import TierCompiler, with_numbers
 from ratelimit_middleware.rules.document import Path
 from ratelimit_middleware.rules.grammar import AskedText, LimitText, parse_limit
 from ratelimit_middleware.rules.key_grammar import key_text
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec
-from ratelimit_middleware.rules.model import Limit, Settle
+from ratelimit_middleware.rules.model import Limit, RequestList, Settle
 from ratelimit_middleware.rules.queue_spec import InProgress, QueueSpec
 from ratelimit_middleware.rules.schema import PlacedLimit, RuleSpec
+from ratelimit_middleware.rules.shares import Share
+from ratelimit_middleware.rules.tiers import TierPlan
 from ratelimit_middleware.rules.words import GrammarError, shown
 
 __all__ = ["LimitCompiler"]
@@ -45,6 +48,8 @@ class LimitCompiler:
         any_case: paths that differ in case only are one.
         client: what the file says of clients.
         unmatched_free: requests without a route of the app get their permits back.
+        exempt: requests that the rule does not count.
+        tiers: what some tiers have in the place of its numbers.
     """
 
     path: Path
@@ -54,6 +59,8 @@ class LimitCompiler:
     any_case: bool = False
     client: ClientSpec = field(default_factory=ClientSpec)
     unmatched_free: bool = False
+    exempt: RequestList | None = None
+    tiers: TierPlan | None = None
 
     def limits(self, id_base: str, policy_name: Callable[[int], str]) -> tuple[Limit, ...]:
         """All limits whose numbers make sense."""
@@ -67,7 +74,7 @@ class LimitCompiler:
             limits.append(self._slots(self.spec.concurrency, len(made), id_base, policy_name(len(made))))
         if limits and self.spec.overrides:
             limits[0] = self._with_overrides(limits[0])
-        return tuple(limits)
+        return tuple(self._with_tiers(number, limit) for number, limit in enumerate(limits))
 
     def _limit(
         self, number: int, placed: PlacedLimit, id_base: str, policy_name: Callable[[int], str]
@@ -78,7 +85,7 @@ class LimitCompiler:
             return None
         spec = self.spec
         if not isinstance(text, AskedText):
-            self._check_cost(text, algorithm)
+            self._check_cost(text, algorithm, _rate(text))
         limit = Limit(
             Policy(policy_name(number), algorithm.quota, algorithm.window_ns, _rate(text)),
             algorithm,
@@ -89,6 +96,8 @@ class LimitCompiler:
             max_wait_ns=self._max_wait_ns(text, algorithm, ("limit", index)),
             on_error=spec.on_error,
             settle=self._settle(),
+            exempt=self.exempt,
+            share=self._share(id_base),
         )
         if isinstance(text, AskedText):
             limit = replace(limit, choose=AskedLimit(text.asked, self._reader(limit)))
@@ -116,7 +125,14 @@ class LimitCompiler:
             missing=self._missing,
             settle=Released(),
             on_error=spec.on_error,
+            exempt=self.exempt,
+            share=self._share(id_base),
         )
+
+    def _share(self, salt: str) -> Share | None:
+        """The clients that the rule refuses, if not all."""
+        share = self.spec.enforce
+        return replace(share, salt=salt) if share and share.hundredths < Share.ALL else None
 
     def _max_wait_ns(self, text: Any, algorithm: Algorithm, place: Path) -> int:
         """How long a request may be delayed, so that no more wait than there are places."""
@@ -163,9 +179,9 @@ class LimitCompiler:
             return None
         return algorithm
 
-    def _check_cost(self, text: Any, algorithm: Algorithm) -> None:
+    def _check_cost(self, text: Any, algorithm: Algorithm, rate: str) -> None:
         waits = bool(self._waiting(text))
-        for place, message in cost_problems(self.spec.cost, algorithm, _rate(text), waits=waits):
+        for place, message in cost_problems(self.spec.cost, algorithm, rate, waits=waits):
             self.refuse(place, message)
 
     def _numbers(self, text: LimitText | LongLimitSpec) -> Numbers:
@@ -191,7 +207,7 @@ class LimitCompiler:
                 return None
             if isinstance(found, AskedText) or found.key is not None:
                 raise GrammarError(f"{shown(text)} is not a plain limit such as `100/minute`")
-            return _with_numbers(limit, algorithm_of(self._numbers(found)), found.rate)
+            return with_numbers(limit, algorithm_of(self._numbers(found)), found.rate)
 
         return read
 
@@ -224,7 +240,16 @@ class LimitCompiler:
             self.refuse(("overrides", value), "an override is a limit with numbers, such as `100/minute`")
             return limit
         algorithm = self._algorithm(text, ("overrides", value))
-        return _with_numbers(limit, algorithm, _rate(text)) if algorithm else limit
+        return with_numbers(limit, algorithm, _rate(text)) if algorithm else limit
+
+    def _with_tiers(self, number: int, limit: Limit) -> Limit:
+        """A limit, with other numbers for some tiers."""
+        if self.tiers is None:
+            return limit
+        placed = self.spec.placed_limits
+        text = placed[number][1] if number < len(placed) else self.spec.concurrency
+        tiers = TierCompiler(self.tiers, self.refuse, self._algorithm, self._check_cost, self._max_wait_ns)
+        return tiers.limit(limit, text, is_first=number == 0)
 
     def _check_clients(self) -> None:
         """Refuse a limit that a client leaves by writing another header, if nothing else holds it."""
@@ -262,8 +287,3 @@ class LimitCompiler:
 def _rate(text: Any) -> str:
     """A limit as clients are shown it."""
     return str(text.limit.rate if isinstance(text, LongLimitSpec) else text.rate)
-
-
-def _with_numbers(limit: Limit, algorithm: Algorithm, rate: str) -> Limit:
-    policy = Policy(limit.policy.name, algorithm.quota, algorithm.window_ns, rate)
-    return replace(limit, policy=policy, algorithm=algorithm, choose=None)

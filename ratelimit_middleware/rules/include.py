@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ratelimit_middleware.errors import RuleFileError, RuleProblem
-from ratelimit_middleware.rules.compile import Part
+from ratelimit_middleware.rules.part import Part
 from ratelimit_middleware.rules.words import shown
 
 __all__ = ["Includes"]

@@ -12,7 +12,7 @@ from ratelimit_middleware.rules.document import Document, Finding, in_order
 from ratelimit_middleware.rules.model import RuleSet
 
 if TYPE_CHECKING:
-    from ratelimit_middleware.rules.compile import Part
+    from ratelimit_middleware.rules.part import Part
 
 __all__ = ["load_rules"]
 
@@ -61,8 +61,8 @@ def _keys(part: Part) -> set[object]:
 
 def _part(source: str | os.PathLike[str] | Mapping[str, Any], env: Mapping[str, str]) -> Part:
     """A file or mapping, read and checked by itself."""
-    from ratelimit_middleware.rules.compile import Part
     from ratelimit_middleware.rules.misfits import checked
+    from ratelimit_middleware.rules.part import Part
 
     document, findings = _read(source, env)
     spec, misfits = checked(document.data)

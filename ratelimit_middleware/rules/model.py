@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.concurrency import Concurrency
+from ratelimit_middleware.algorithms.penalty import Strike
 from ratelimit_middleware.client import Client
-from ratelimit_middleware.decision import Policy, Verdict
+from ratelimit_middleware.decision import Policy
 from ratelimit_middleware.errors import RuleFileError, RuleProblem
 from ratelimit_middleware.identity import KeyBuilder, KeyKind, KeyPart, Missing, key_builder, overflow_key
 from ratelimit_middleware.request import Asked, RequestView
-from ratelimit_middleware.response import Response
+from ratelimit_middleware.rules.answer import Answer, Responder
+from ratelimit_middleware.rules.request_list import RequestList
+from ratelimit_middleware.rules.settle import Settle
+from ratelimit_middleware.rules.shares import Share
+from ratelimit_middleware.rules.tier_source import TierSource
 from ratelimit_middleware.store_settings import OnError, StoreSettings
 
 __all__ = [
@@ -26,54 +31,32 @@ __all__ = [
     "KeyKind",
     "KeyPart",
     "Limit",
+    "RequestList",
     "Responder",
     "Route",
     "Rule",
     "RuleSet",
     "Settle",
+    "Strikes",
 ]
 
 HeaderStyle: TypeAlias = Literal["draft-11", "draft-7", "draft-6", "legacy", "legacy-seconds"]
 HeadersOn: TypeAlias = Literal["all", "refused"]
-Responder: TypeAlias = Callable[[RequestView, Verdict], Any]
-"""Gives (status, headers, body); what it gives is checked, whatever it says."""
 _PEERS = Client()
+_ANSWER = Answer()
+_FORBIDDEN = Answer(403)
 
 
-class Settle(Protocol):
-    """What a request costs in the end, known when its response starts or ends."""
-
-    @property
-    def name(self) -> str:
-        """What the log calls it when it fails."""
-
-    @property
-    def at_start(self) -> bool:
-        """Whether the start of the response says it."""
-
-    def __call__(self, taken: int, view: RequestView, response: Response) -> int:
-        """The permits due, of which `taken` are booked.
-
-        Raises:
-            Exception: it cannot be told; what was booked stays.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a refused client hears.
+class Strikes(NamedTuple):
+    """What a penalty counts.
 
     Attributes:
-        status: the status code, 400 to 599.
-        detail: what the body says in the place of the limit and the wait; empty = these.
-        problem: whether the body may be a JSON problem; False = always plain text.
-        responder: gives the whole answer instead; the other attributes are for the case that it fails.
+        algorithm: counts a refusal.
+        counts: names of the policies whose refusals are counted.
     """
 
-    status: int = 429
-    detail: str = ""
-    problem: bool = True
-    responder: Responder | None = None
+    algorithm: Strike
+    counts: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +78,13 @@ class Limit:
         choose: gives the limit that holds for a request instead, None for none; it differs in the
             numbers only.
         on_error: what is done when the store does not answer; None = what the file says.
+        exempt: requests that are not counted.
+        penalty: is checked with it; blocks clients that the rule has refused too often.
+        strikes: of a penalty: what it counts.
+        share: clients that it refuses; all others it only watches. None = all.
         build_key: gives the key of a request's bucket.
         overflow: key of the bucket that new clients share when the store is full.
+        watching: the same limit for clients that are not in its share.
         plain: nothing but the key depends on the request.
         covers: with it checked, a request needs no `default`.
         by_route: the route that the app serves a request with is part of the key.
@@ -114,8 +102,13 @@ class Limit:
     max_wait_ns: int = 0
     settle: Settle | None = None
     on_error: OnError | None = None
+    exempt: RequestList | None = None
+    penalty: Limit | None = None
+    strikes: Strikes | None = None
+    share: Share | None = None
     build_key: KeyBuilder = field(init=False, repr=False, compare=False)
     overflow: str = field(init=False, repr=False, compare=False)
+    watching: Limit | None = field(init=False, repr=False, compare=False)
     plain: bool = field(init=False, repr=False, compare=False)
     covers: bool = field(init=False, repr=False, compare=False)
     by_route: bool = field(init=False, repr=False, compare=False)
@@ -126,9 +119,19 @@ class Limit:
         object.__setattr__(self, "overflow", overflow_key(self.rule_id))
         covers = not self.shadow and not isinstance(self.algorithm, Concurrency)
         object.__setattr__(self, "covers", covers)
-        plain = self.cost_of is None and self.choose is None and self.missing == "ip"
+        plain = (
+            not (self.cost_of or self.choose or self.exempt or self.penalty or self.share)
+            and self.missing == "ip"
+        )
         object.__setattr__(self, "plain", plain)
+        watching = replace(self, share=None, shadow=True, penalty=None) if self.share else None
+        object.__setattr__(self, "watching", watching)
         object.__setattr__(self, "by_route", any(part.kind == "route" for part in self.key))
+
+    def alternatives(self) -> tuple[Limit, ...]:
+        """What may be checked in its place or beside it, as far as that is known beforehand."""
+        chosen = getattr(self.choose, "alternatives", ())
+        return (*chosen, *((self.penalty,) if self.penalty else ()))
 
     def awaited(self) -> tuple[Asked, ...]:
         """The functions whose answers must be awaited before the limit is checked."""
@@ -213,6 +216,12 @@ class RuleSet:
         skip_preflight: CORS preflights count under `always` only, and under rules that say so.
         ignored: warnings that are not given.
         client: who the client of a request is.
+        deny: requests that are refused whatever the limits say.
+        denied: what they hear.
+        exempt: requests that pass uncounted, unless they are denied.
+        tiers: tells the tier of a request.
+        shadow: nothing is refused or delayed; what would have been is told as of shadow limits.
+        shadow_header: whether clients are sent what shadow limits say.
 
     Raises:
         RuleFileError: two rules or policies have one name, or limits of one id have other numbers.
@@ -225,12 +234,18 @@ class RuleSet:
     headers: tuple[HeaderStyle, ...] = ("draft-11",)
     headers_on: HeadersOn = "all"
     expose_cors: bool = False
-    answer: Answer = Answer()
+    answer: Answer = _ANSWER
     source: str = field(default="rules", compare=False)
     case_sensitive: bool = True
     skip_preflight: bool = True
     ignored: tuple[Ignored, ...] = ()
     client: Client = _PEERS
+    deny: RequestList | None = None
+    denied: Answer = _FORBIDDEN
+    exempt: RequestList | None = None
+    tiers: TierSource | None = None
+    shadow: bool = False
+    shadow_header: bool = False
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell apart what they name."""

@@ -23,13 +23,9 @@ from ratelimit_middleware.rules.charges import Charged
 from ratelimit_middleware.rules.client_spec import ClientSpec, Ipv6Prefix, MissingWord
 from ratelimit_middleware.rules.document import BROKEN
 from ratelimit_middleware.rules.fields import (
-    read_detail,
     read_flag,
-    read_headers,
-    read_headers_on,
     read_mode,
     read_name,
-    read_responder,
     read_route,
     read_status,
     read_version,
@@ -45,8 +41,11 @@ from ratelimit_middleware.rules.limit_spec import (
     WarmUp,
 )
 from ratelimit_middleware.rules.lint_spec import LintSpec, Since
-from ratelimit_middleware.rules.model import HeadersOn, HeaderStyle, KeyPart, Responder
+from ratelimit_middleware.rules.lists_spec import DenySpec, ListSpec
+from ratelimit_middleware.rules.model import KeyPart
+from ratelimit_middleware.rules.penalty_spec import PenaltySpec
 from ratelimit_middleware.rules.queue_spec import Concurrent, Queue, QueueSpec
+from ratelimit_middleware.rules.response_spec import RefusalSpec, ResponseSpec
 from ratelimit_middleware.rules.rule_fields import (
     read_include,
     read_override,
@@ -55,12 +54,13 @@ from ratelimit_middleware.rules.rule_fields import (
     read_rule_method,
     read_unmatched_routes,
 )
+from ratelimit_middleware.rules.shadow_spec import Enforced, FileMode
 from ratelimit_middleware.rules.spec import Spec
 from ratelimit_middleware.rules.store_spec import StoreSpec, read_on_error
+from ratelimit_middleware.rules.tier_spec import RULE_TIERS, TiersSpec, read_rule_tiers
+from ratelimit_middleware.rules.tiers import TierValue
 from ratelimit_middleware.rules.values import (
-    DETAIL,
     FLAG,
-    HEADERS,
     HOST,
     LIMITS,
     METHOD,
@@ -68,7 +68,6 @@ from ratelimit_middleware.rules.values import (
     NAME,
     ON_ERROR,
     PLACE,
-    RESPONDER,
     ROUTE,
     STATUS,
     STORE,
@@ -83,7 +82,7 @@ from ratelimit_middleware.rules.values import (
 from ratelimit_middleware.rules.words import GrammarError
 from ratelimit_middleware.store_settings import OnError
 
-__all__ = ["FileSpec", "PlacedLimit", "RefusalSpec", "ResponseSpec", "RuleSpec", "numbered"]
+__all__ = ["FileSpec", "PlacedLimit", "RuleSpec", "numbered"]
 
 PlacedLimit: TypeAlias = tuple[int, "LimitText | AskedText | LongLimitSpec"]
 """A limit and its index in the list of its rule."""
@@ -107,15 +106,6 @@ def numbered(value: Any) -> Any:
     if isinstance(value, dict) and all(isinstance(key, int) for key in value):
         return value
     return dict(enumerate(value if isinstance(value, list) else [value]))
-
-
-class RefusalSpec(Spec):
-    """What a refused client hears: of one rule, or of the file."""
-
-    status: Annotated[int, plain(read_status, STATUS)] = 429
-    detail: Annotated[str, plain(read_detail, DETAIL)] = ""
-    problem: Annotated[bool, plain(read_flag("problem"), FLAG)] = True
-    responder: Annotated[Responder, plain(read_responder, RESPONDER)] | None = None
 
 
 class RuleSpec(Spec):
@@ -154,6 +144,10 @@ class RuleSpec(Spec):
     preflight: _Preflight | None = None
     since: Since | None = None
     on_error: Annotated[OnError, plain(read_on_error, ON_ERROR)] | None = None
+    exempt: ListSpec | None = None
+    penalty: PenaltySpec | None = None
+    enforce: Enforced | None = None
+    tiers: Annotated[dict[str, TierValue] | None, plain(read_rule_tiers, RULE_TIERS)] = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> RuleSpec:
@@ -247,16 +241,6 @@ def _by_calendar(limit: LimitText | AskedText | LongLimitSpec) -> bool:
     return isinstance(limit, AskedText) or limit.by_calendar
 
 
-class ResponseSpec(RefusalSpec):
-    """What is said to clients."""
-
-    headers: Annotated[tuple[HeaderStyle, ...], plain(read_headers, HEADERS)] = ("draft-11",)
-    headers_on: Annotated[
-        HeadersOn, plain(read_headers_on, choice(("all", "refused"), "On which responses."))
-    ] = "all"
-    expose_cors: Annotated[bool, plain(read_flag("expose_cors"), FLAG)] = False
-
-
 class _Numbered:
     """Annotates a list of rules, kept by its indexes so that a wrong one can be taken out."""
 
@@ -288,6 +272,10 @@ class FileSpec(Spec):
     client: ClientSpec = ClientSpec()
     response: ResponseSpec = ResponseSpec()
     lint: LintSpec = LintSpec()
+    deny: DenySpec | None = None
+    exempt: ListSpec | None = None
+    tiers: TiersSpec | None = None
+    mode: FileMode = "enforce"
     timezone: Timezone | None = None
     case_sensitive: _CaseSensitive = True
     preflight: _Preflight = "skip"

@@ -11,10 +11,14 @@ from ratelimit_middleware.rules.client_spec import ClientSpec
 from ratelimit_middleware.rules.document import Path
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec, WarmUpSpec
 from ratelimit_middleware.rules.lint_spec import LintSpec
+from ratelimit_middleware.rules.lists_spec import DenySpec, ListSpec
+from ratelimit_middleware.rules.penalty_spec import PenaltySpec
 from ratelimit_middleware.rules.queue_spec import QueueSpec
-from ratelimit_middleware.rules.schema import FileSpec, RefusalSpec, ResponseSpec, RuleSpec
+from ratelimit_middleware.rules.response_spec import RefusalSpec, ResponseSpec
+from ratelimit_middleware.rules.schema import FileSpec, RuleSpec
 from ratelimit_middleware.rules.spec import Spec
 from ratelimit_middleware.rules.store_spec import StoreSpec
+from ratelimit_middleware.rules.tier_spec import TiersSpec
 from ratelimit_middleware.rules.words import (
     FILE_KEYS_NOT_YET,
     LIMIT_KEYS_NOT_YET,
@@ -85,8 +89,30 @@ _RULE_RESPONSE = _Place(RefusalSpec, habits=_habits(**_ANSWER))
 _STORE = _Place(StoreSpec, STORE_KEYS_NOT_YET, _habits(url="uri type backend host"))
 _CLIENT = _Place(ClientSpec, habits=_habits(trusted_proxies="proxies trusted trust"))
 _LINT = _Place(LintSpec)
+_LISTED = _habits(ips="ip addresses networks cidrs", headers="header", methods="method")
+_DENY = _Place(DenySpec, habits=_LISTED)
+_EXEMPT = _Place(ListSpec, habits=_LISTED)
+_PENALTY = _Place(PenaltySpec, habits=_habits(after="refusals count", block="blocks duration ban"))
+_TIERS = _Place(TiersSpec)
 _QUEUE = _Place(QueueSpec, habits=_habits(max_wait="wait timeout delay", max_waiting="size length"))
 _WARM_UP = _Place(WarmUpSpec, habits=_habits(period="duration seconds time", cold_factor="factor"))
+_AT_THE_TOP = {
+    "store": _STORE,
+    "response": _RESPONSE,
+    "client": _CLIENT,
+    "lint": _LINT,
+    "deny": _DENY,
+    "exempt": _EXEMPT,
+    "tiers": _TIERS,
+}
+_IN_A_RULE = {
+    "response": _RULE_RESPONSE,
+    "warm_up": _WARM_UP,
+    "queue": _QUEUE,
+    "long": _LONG,
+    "exempt": _EXEMPT,
+    "penalty": _PENALTY,
+}
 
 _ROUTE_FIRST = re.compile(r"(?:[A-Z,]+\s+)?/")
 _SPACE_AFTER_KIND = re.compile(r".*\b(header|cookie|query|python)")
@@ -111,13 +137,8 @@ def unknown_key(path: Path, value: object) -> str:
 def _place(parents: list[str | int]) -> _Place:
     if not parents:
         return _FILE
-    if len(parents) == 1:
-        return {"store": _STORE, "response": _RESPONSE, "client": _CLIENT, "lint": _LINT}.get(
-            str(parents[0]), _RULE
-        )
-    return {"response": _RULE_RESPONSE, "warm_up": _WARM_UP, "queue": _QUEUE, "long": _LONG}.get(
-        str(parents[-1]), _RULE
-    )
+    places = _AT_THE_TOP if len(parents) == 1 else _IN_A_RULE
+    return places.get(str(parents[-1]), _RULE)
 
 
 def _elsewhere(place: _Place, word: str, value: object, above: str) -> str:

@@ -24,11 +24,11 @@ __all__ = [
 
 # Keys of the format that this version refuses by name. A key that gets its code leaves its list.
 # fmt: off
-FILE_KEYS_NOT_YET = frozenset({"deny", "exempt", "reload", "tiers"})
+FILE_KEYS_NOT_YET = frozenset({"reload"})
 STORE_KEYS_NOT_YET = frozenset({"deny_cache"})
 RULE_KEYS_NOT_YET = frozenset({
-    "adaptive", "chain", "enforce", "exempt", "messages",
-    "metrics", "on_excess", "penalty", "relate", "tiers",
+    "adaptive", "chain", "messages",
+    "metrics", "on_excess", "relate",
 })
 LIMIT_KEYS_NOT_YET = frozenset({"delay"})
 # fmt: on

@@ -22,11 +22,19 @@ pytestmark = pytest.mark.arithmetic
 DOCS = Path(__file__).parent.parent.parent / "docs"
 PAGE = (DOCS / "rules.md").read_text("utf-8")
 LIMITS_PAGE = (DOCS / "rule-file-limits.md").read_text("utf-8")
-BEHAVIORS = "".join((DOCS / f"{page}.md").read_text("utf-8") for page in ("queue", "concurrency", "charge"))
+BEHAVIORS = "".join(
+    (DOCS / f"{page}.md").read_text("utf-8")
+    for page in ("queue", "concurrency", "charge", "exempt-and-deny", "tiers", "penalty", "shadow")
+)
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE + LIMITS_PAGE + BEHAVIORS, re.MULTILINE | re.DOTALL)
 (IN_PYTHON,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+(PLANS,) = re.findall(
+    r"^```python\n(.*?)^```$", (DOCS / "tiers.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+)
 (FUNCTIONS,) = re.findall(r"^```python\n(.*?)^```$", LIMITS_PAGE, re.MULTILINE | re.DOTALL)
-(CHARGES,) = re.findall(r"^```python\n(.*?)^```$", BEHAVIORS, re.MULTILINE | re.DOTALL)
+(CHARGES,) = re.findall(
+    r"^```python\n(.*?)^```$", (DOCS / "charge.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+)
 
 
 def load_text(folder: Path, text: str) -> None:
@@ -47,7 +55,7 @@ def app_of_the_page(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """The functions of the page, where its rules look for them."""
     shop = types.ModuleType("shop")
     monkeypatch.setitem(sys.modules, "shop", shop)
-    for name, code in (("limits", FUNCTIONS), ("charges", CHARGES)):
+    for name, code in (("limits", FUNCTIONS), ("charges", CHARGES), ("plans", PLANS)):
         module = types.ModuleType(f"shop.{name}")
         exec(code, module.__dict__)  # noqa: S102 - our own page
         monkeypatch.setitem(sys.modules, module.__name__, module)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -17,18 +19,28 @@ from ratelimit_middleware.rules.model import KeyPart
 pytestmark = pytest.mark.arithmetic
 
 FOLDER = Path(__file__).parent / "format_examples"
+TIERS = "tiers: {by: 'python:shop.plans:plan_of', pro: {scale: 10}}\n"
 ENV = {"REDIS_URL": "memory://", "INTERNAL_TOKEN": "a-token"}
 WAITING = {
     1: [],
     2: [],
     3: [],
-    4: ["tiers", "tiers"],
+    4: [],
     5: [
-        *("reload", "deny_cache", "exempt", "deny", "tiers", "adaptive", "tiers", "penalty"),
+        *("reload", "deny_cache", "adaptive"),
         *("metrics", "relate", "messages", "on_excess"),
     ],
 }
 """The words that are refused until they get their code, in the order of the file."""
+
+
+@pytest.fixture(autouse=True)
+def _app_of_the_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function that the examples name."""
+    plans = types.ModuleType("shop.plans")
+    plans.plan_of = lambda view: view.user  # type: ignore[attr-defined]  # a module made here
+    monkeypatch.setitem(sys.modules, "shop", types.ModuleType("shop"))
+    monkeypatch.setitem(sys.modules, "shop.plans", plans)
 
 
 @pytest.mark.parametrize("number", [number for number, words in WAITING.items() if not words])
@@ -50,7 +62,7 @@ def test_the_largest_rule_loads_without_what_is_not_supported_yet(tmp_path: Path
     rule = text[text.index("  /api/v1/**:") : text.index("  POST /orders:")]
     kept = [line for line in rule.splitlines() if line.strip().partition(":")[0] not in WAITING[5]]
     path = tmp_path / "rules.yaml"
-    path.write_text("limits:\n" + "\n".join(kept) + "\ndefault: 300/minute\n", "utf-8")
+    path.write_text(TIERS + "limits:\n" + "\n".join(kept) + "\ndefault: 300/minute\n", "utf-8")
     (api,) = load_rules(path, env=ENV).limits
     assert api.hosts == ("api.example.com",)
     assert [route.pattern for route in api.routes] == ["GET,POST /api/v1/**"]

@@ -132,6 +132,10 @@ def _always_beside(limit: Limit, other: Limit) -> bool:
     """
     if limit.shadow or other.shadow or limit.choose or other.choose:
         return False
+    if other.share:
+        return False
+    if other.exempt and other.exempt != limit.exempt:
+        return False
     if limit.max_wait_ns or limit.settle != other.settle or limit.on_error != other.on_error:
         return False
     return _costs_no_more(limit, other) and _is_checked_too(limit, other) and _is_coarser(other, limit)

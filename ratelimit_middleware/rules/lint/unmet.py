@@ -13,6 +13,7 @@ from ratelimit_middleware.rules.lint.cover import Cover
 from ratelimit_middleware.rules.lint.warning import LintWarning, about
 from ratelimit_middleware.rules.model import Rule, RuleSet
 from ratelimit_middleware.rules.route import fold
+from ratelimit_middleware.rules.tiers import Tiers
 from ratelimit_middleware.rules.words import shown
 
 __all__ = ["under_unlimited", "unmet_costs", "unmet_default", "unmet_overrides", "unplain_routes"]
@@ -44,7 +45,10 @@ def unmet_default(ruleset: RuleSet) -> Iterator[LintWarning]:
         everything = any(route.path == "/**" and route.methods is None for route in rule.routes)
         if ruleset.skips(rule) and not ruleset.skips(default):
             continue  # preflights are left for it
-        if everything and any(limit.covers and limit.missing != "skip" for limit in rule.limits):
+        if everything and any(
+            limit.covers and limit.missing != "skip" and not (limit.exempt or limit.share)
+            for limit in rule.limits
+        ):
             yield about(
                 ruleset,
                 default,
@@ -74,8 +78,9 @@ def unmet_overrides(ruleset: RuleSet) -> Iterator[LintWarning]:
     """RL204: overrides for values that the key never has."""
     for rule in ruleset.rules:
         for limit in rule.limits:
-            if isinstance(limit.choose, Overrides):
-                for value, reason in _unmet_values(limit.choose):
+            overrides = limit.choose.overrides if isinstance(limit.choose, Tiers) else limit.choose
+            if isinstance(overrides, Overrides):
+                for value, reason in _unmet_values(overrides):
                     message = f"the override for {shown(value)} never holds: {reason}"
                     yield about(ruleset, rule, "RL204", message)
 
