@@ -13,7 +13,7 @@ from ratelimit_middleware.clock import Clock
 from ratelimit_middleware.decision import UNCHECKED, Decision, Verdict
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.faults import FaultLogs
-from ratelimit_middleware.identity import KeyPart
+from ratelimit_middleware.identity import SAID_BY_APP
 from ratelimit_middleware.nested import Told, has_asked
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.rules.match import Counted, Matcher
@@ -79,7 +79,10 @@ class LimiterRegistry:
         self._asks = any(limit.awaited() for limit in limits)
         self.awaits = self._asks or self._async_store is not None
         self._settles = any(limit.settle for limit in limits)
-        self._may_fail = any(not limit.plain or limit.key != (KeyPart("ip"),) for limit in limits)
+        self._may_fail = any(
+            limit.cost_of or limit.choose or any(part.kind in SAID_BY_APP for part in limit.key)
+            for limit in limits
+        )
 
     def admit(self, view: RequestView, outer: Told | None = None) -> Verdict:
         """Decide a request against a store called from threads.
