@@ -10,7 +10,7 @@ from ratelimit_middleware import asgi, wsgi
 from ratelimit_middleware._types import Environ, Receive, Scope, Send
 from ratelimit_middleware.build import build_registry
 from ratelimit_middleware.clock import ManualClock
-from ratelimit_middleware.errors import RuleFileError
+from ratelimit_middleware.errors import RuleFileError, StoreError
 from ratelimit_middleware.request import WsgiView
 from ratelimit_middleware.stores.memory import MemoryStore
 
@@ -135,3 +135,9 @@ def test_a_lint_that_fails_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr("ratelimit_middleware.build.lint", fail)
     assert build_registry({"default": "5/s"}).ruleset.default
+
+
+def test_a_url_is_no_store() -> None:
+    url: Any = "memory://"
+    with pytest.raises(StoreError, match="a URL under `store` in the rules"):
+        build_registry({"default": "5/s"}, store=url)
