@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Decisions a second of the stores of one host, side by side: memory, shared (LMDB) and SQLite.
+"""Decisions a second of the stores of one host, side by side: memory, shared (LMDB), SQLite and Redis.
 
 Each process asks for one of 1,000 clients at a time, as fast as it can; all start together and the rate
 is that of all together. `memory` is what one process can do alone (four would not share their counts).
 `sqlite` is the least that a GCRA needs: one UPSERT a decision, WAL, nothing synced, in the same place.
+`redis` is a server on a Unix socket, one call a decision (apps that share calls do better: `scripts/bench
+redis`).
 With more processes than processors the tail shows who had to wait for a turn on a processor.
 
     python benchmarks/shared_store.py [--seconds 3] [--processes 4]
@@ -14,10 +16,13 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import shutil
 import sqlite3
+import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -85,7 +90,26 @@ def opened(kind: str, place: Path) -> Callable[[int], object]:
     algorithm = ALGORITHMS[name]
     if store == "sqlite" and isinstance(algorithm, GCRA):
         return ask_sqlite(place, algorithm)
+    if store == "redis":
+        from ratelimit_middleware.stores.redis import RedisStore
+
+        return ask_store(RedisStore(f"unix://{place}/redis.sock", timeout=5), algorithm)
     return ask_store(MemoryStore() if store == "memory" else SharedStore(place / "shared"), algorithm)
+
+
+@contextmanager
+def redis_server(place: Path) -> Iterator[None]:
+    """A server that keeps nothing, on a socket in `place`."""
+    socket = place / "redis.sock"
+    options = ["--port", "0", "--unixsocket", str(socket), "--save", "", "--appendonly", "no"]
+    program = shutil.which("redis-server") or "redis-server"
+    with subprocess.Popen([program, *options], cwd=place, stdout=subprocess.DEVNULL) as process:
+        try:
+            while not socket.exists():
+                time.sleep(0.01)
+            yield
+        finally:
+            process.terminate()
 
 
 def work(
@@ -111,7 +135,10 @@ def measure(kind: str, processes: int, seconds: float) -> Result:
     """Run `processes` at once."""
     context = multiprocessing.get_context("spawn")
     gate, results = context.Barrier(processes), context.Queue()
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="ratelimit-bench-") as place:
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm", prefix="ratelimit-bench-") as place,
+        redis_server(Path(place)) if kind.startswith("redis") else nullcontext(),
+    ):
         opened(kind, Path(place))  # made by one, used by all: SQLite cannot be made by four at once
         workers = [
             context.Process(target=work, args=(kind, Path(place), seconds, gate, results))
@@ -135,6 +162,10 @@ def main() -> None:
     many = options.processes
     runs = [("memory gcra", 1), ("memory window", 1), ("shared gcra", 1), ("shared gcra", many)]
     runs += [("shared window", many), ("sqlite gcra", 1), ("sqlite gcra", many)]
+    if shutil.which("redis-server"):
+        runs += [("redis gcra", 1), ("redis gcra", many), ("redis window", many)]
+    else:
+        print("redis-server is not installed: its rows are left out")
     print(f"{os.cpu_count()} processors, {CLIENTS} clients, {options.seconds:g} s each; latencies in µs\n")
     print(
         f"{'store':15}{'processes':>10}{'decisions/s':>13}{'slowest':>9}{'p50':>9}{'p99':>9}{'p99.9':>10}{'max':>11}"

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Any, TypeAlias
 
 from ratelimit_middleware.clock import Clock, SystemClock, utc_date
-from ratelimit_middleware.errors import InvalidLimitError, RuleFileError, RuleProblem
+from ratelimit_middleware.errors import InvalidLimitError, RuleFileError, RuleProblem, StoreError
 from ratelimit_middleware.events import Hook
 from ratelimit_middleware.frameworks.selected import SelectedRoute
 from ratelimit_middleware.registry import LimiterRegistry
@@ -56,6 +56,11 @@ def build_registry(
         StoreError: the store cannot be opened, or cannot count one of the limits.
         InvalidLimitError: a `RuleSet` wants `fallback` and does not tell the number of processes.
     """
+    if store is not None and not isinstance(store, (Store, AsyncStore)):
+        raise StoreError(
+            f"store={store!r} is no store: expected an object such as MemoryStore(), or a URL under `store`"
+            " in the rules"
+        )
     ruleset = load_rules(rules)
     if not awaits:
         _refuse_async(ruleset)

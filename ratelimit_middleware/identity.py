@@ -22,6 +22,7 @@ from ratelimit_middleware.request_texts import fold
 __all__ = [
     "CLIENT_WRITTEN",
     "REGISTERED_METHODS",
+    "SAID_BY_APP",
     "KeyBuilder",
     "KeyKind",
     "KeyPart",
@@ -32,6 +33,7 @@ __all__ = [
     "overflow_key",
     "part_value",
     "subscriber_of",
+    "value_or_failure",
 ]
 
 KeyKind: TypeAlias = Literal[
@@ -43,6 +45,9 @@ KeyBuilder: TypeAlias = Callable[[RequestView, str], "str | None"]
 
 CLIENT_WRITTEN: frozenset[KeyKind] = frozenset({"header", "cookie", "query", "host"})
 """Parts that a client may change at will to get a fresh bucket."""
+
+SAID_BY_APP: frozenset[KeyKind] = frozenset({"user", "python"})
+"""Parts whose values come from code of the app, which may fail."""
 
 REGISTERED_METHODS = frozenset(
     "GET HEAD POST PUT PATCH DELETE OPTIONS TRACE CONNECT QUERY ACL BASELINE-CONTROL BIND CHECKIN"
@@ -95,12 +100,7 @@ def key_builder(limit_id: str, parts: Sequence[KeyPart], missing: Missing = "ip"
     def of_parts(view: RequestView, route: str) -> str | None:
         texts = []
         for part in parts:
-            failed = False
-            try:
-                value = part_value(part, view, route)
-            except Exception as error:  # noqa: BLE001 - the app's code; its client is counted all the same
-                note(view, part.name or part.kind, error)
-                value, failed = None, True
+            value, failed = value_or_failure(part, view, route)
             if value is not None:
                 texts.append(_WRITTEN[part.kind](value))
             elif missing == "ip" or failed:
@@ -140,6 +140,17 @@ def part_value(part: KeyPart, view: RequestView, route: str) -> str | None:
         return subscriber_of(part.ipv6_prefix)(view.peer)
     named = _NAMED.get(part.kind)
     return named(view, part.name) if named else _PLAIN[part.kind](view)
+
+
+def value_or_failure(part: KeyPart, view: RequestView, route: str) -> tuple[str | None, bool]:
+    """The value of a part, and whether the app's code has failed to tell it; then the log is told."""
+    try:
+        return part_value(part, view, route), False
+    except Exception as error:
+        if part.kind not in SAID_BY_APP:
+            raise
+        note(view, part.name or part.kind, error)
+        return None, True
 
 
 def overflow_key(limit_id: str) -> str:

@@ -12,8 +12,8 @@ from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.clock import SystemClock, WaitingClock, to_ns
 from ratelimit_middleware.decision import Decision
-from ratelimit_middleware.errors import InvalidLimitError, NeverAdmittedError, StoreError
-from ratelimit_middleware.reservation import Reservation, Slot
+from ratelimit_middleware.errors import InvalidLimitError, StoreError
+from ratelimit_middleware.reservation import Reservation, Slot, pause_s
 from ratelimit_middleware.stores.base import AsyncStore, Check, Store
 from ratelimit_middleware.stores.memory import MemoryStore
 
@@ -36,6 +36,9 @@ class Limiter:
         name: first part of the keys; limiters of one store that must not share buckets differ in it.
         store: where the buckets live; by default a memory store of its own.
         clock: tells the time and waits. With a `ManualClock` waiting moves the clock.
+
+    Raises:
+        TypeError: what is given is no algorithm, or no store.
     """
 
     def __init__(
@@ -46,6 +49,10 @@ class Limiter:
         store: Store | AsyncStore | None = None,
         clock: WaitingClock | None = None,
     ) -> None:
+        if not hasattr(algorithm, "take") or isinstance(algorithm, type):
+            raise TypeError(f"{algorithm!r} is no algorithm: expected one such as SlidingWindow(5, 60)")
+        if store is not None and not isinstance(store, (Store, AsyncStore)):
+            raise TypeError(f"store={store!r} is no store: expected an object such as MemoryStore()")
         self._algorithm = algorithm
         self._name = name.replace("%", "%25").replace("|", "%7C")
         self._clock: WaitingClock = SystemClock() if clock is None else clock
@@ -247,8 +254,8 @@ class Limiter:
             reservation = self.reserve(n, key=key)
             if reservation.allowed:
                 return reservation, waited + self._wait(reservation)
-            waited += _pause(reservation, n)
-            self._clock.sleep(_pause(reservation, n))
+            waited += pause_s(reservation, n)
+            self._clock.sleep(pause_s(reservation, n))
 
     async def _booked_async(self, n: int, key: str) -> tuple[Reservation, float]:
         waited = 0.0
@@ -256,8 +263,8 @@ class Limiter:
             reservation = await self.reserve_async(n, key=key)
             if reservation.allowed:
                 return reservation, waited + await self._wait_async(reservation)
-            waited += _pause(reservation, n)
-            await self._clock.sleep_async(_pause(reservation, n))
+            waited += pause_s(reservation, n)
+            await self._clock.sleep_async(pause_s(reservation, n))
 
     def _wait(self, reservation: Reservation) -> float:
         """Wait for the booked moment; whoever is interrupted gives the permits back."""
@@ -282,14 +289,6 @@ class Limiter:
 def _is_awaited(function: Callable[..., object]) -> bool:
     """Whether calls are awaited: of a coroutine function, or of an object that is called like one."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-
-
-def _pause(refusal: Reservation, n: int) -> float:
-    """Seconds until a queue that is full (an algorithm may bound its own) takes `n` permits."""
-    pause = refusal.decision.retry_after
-    if pause is None:
-        raise NeverAdmittedError(n, refusal.decision.limit)
-    return pause
 
 
 def _free(decision: Decision) -> int:

@@ -14,7 +14,7 @@ from ratelimit_middleware.clock import Clock
 from ratelimit_middleware.decision import UNCHECKED, Decision, Verdict
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.faults import FaultLogs
-from ratelimit_middleware.identity import KeyPart
+from ratelimit_middleware.identity import SAID_BY_APP
 from ratelimit_middleware.nested import Told, has_asked
 from ratelimit_middleware.penalties import Due, blocking, strikes_due, told
 from ratelimit_middleware.reporter import note_checks
@@ -78,7 +78,10 @@ class LimiterRegistry:
         self._notes = False
         self._is_plain = not (self._watches or self._penalizes)
         self._settles = any(limit.settle for limit in limits)
-        self._may_fail = any(not limit.plain or limit.key != (KeyPart("ip"),) for limit in limits)
+        self._may_fail = any(
+            limit.cost_of or limit.choose or any(part.kind in SAID_BY_APP for part in limit.key)
+            for limit in limits
+        )
 
     def admit(self, view: RequestView, outer: Told | None = None) -> Verdict:
         """Decide a request against a store called from threads.

@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from ratelimit_middleware.decision import Decision
+from ratelimit_middleware.errors import NeverAdmittedError
 from ratelimit_middleware.stores.base import AsyncStore, Check, Store
 
-__all__ = ["Reservation", "Slot", "Stores"]
+__all__ = ["Reservation", "Slot", "Stores", "pause_s"]
 
 
 class Stores(Protocol):
@@ -107,3 +108,15 @@ class Slot:
         """Give it back."""
         if self._held:
             await self._held.cancel_async()
+
+
+def pause_s(refusal: Reservation, n: int) -> float:
+    """Seconds until a queue that is full (an algorithm may bound its own) takes `n` permits.
+
+    Raises:
+        NeverAdmittedError: no bucket ever holds so many.
+    """
+    pause = refusal.decision.retry_after
+    if pause is None:
+        raise NeverAdmittedError(n, refusal.decision.limit)
+    return pause

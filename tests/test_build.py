@@ -13,7 +13,7 @@ from ratelimit_middleware.algorithms.penalty import Penalty
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.build import build_registry
 from ratelimit_middleware.clock import ManualClock
-from ratelimit_middleware.errors import RuleFileError
+from ratelimit_middleware.errors import RuleFileError, StoreError
 from ratelimit_middleware.request import WsgiView
 from ratelimit_middleware.stores.memory import MemoryStore
 
@@ -162,3 +162,9 @@ def test_a_choosy_store_hears_of_all_numbers_that_it_may_have_to_count() -> None
     windows = {one.limit for one in store.offered if isinstance(one, SlidingWindow)}
     assert windows == {1, 2, 7, 8}
     assert Penalty(1, (60,)) in store.offered
+
+
+def test_a_url_is_no_store() -> None:
+    url: Any = "memory://"
+    with pytest.raises(StoreError, match="a URL under `store` in the rules"):
+        build_registry({"default": "5/s"}, store=url)

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -360,3 +361,15 @@ async def test_a_limiter_of_slots_is_entered_by_slot_only_and_others_have_none()
         await _enter(Limiter(Concurrency(1)))
     with pytest.raises(TypeError, match="no slots"):
         Limiter(GCRA(1, 1, 1)).slot()
+
+
+@pytest.mark.parametrize("algorithm", ["5/minute", SlidingWindow, None])
+def test_what_is_no_algorithm_is_refused_at_once(algorithm: Any) -> None:
+    with pytest.raises(TypeError, match=r"SlidingWindow\(5, 60\)"):
+        Limiter(algorithm)
+
+
+def test_a_url_is_no_store(clock: ManualClock) -> None:
+    url: Any = "memory://"
+    with pytest.raises(TypeError, match=r"MemoryStore\(\)"):
+        Limiter(GCRA(1, 1, 1), store=url, clock=clock)

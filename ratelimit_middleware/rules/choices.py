@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from ratelimit_middleware.asking import note, said
-from ratelimit_middleware.identity import KeyPart, part_value
+from ratelimit_middleware.identity import KeyPart, value_or_failure
 from ratelimit_middleware.request import Asked, RequestView
 from ratelimit_middleware.response import Response
 from ratelimit_middleware.rules.charges import MOST, counted
@@ -133,11 +133,7 @@ class Overrides:
 
     def __call__(self, limit: Limit, view: RequestView, route: str) -> Limit | None:
         """The limit for a request; None = unlimited. If a function of the app fails it has no override."""
-        try:
-            value = part_value(self.part, view, route)
-        except Exception as error:  # noqa: BLE001 - the app's code; the rule counts all the same
-            note(view, self.part.name or self.part.kind, error)
-            return limit
+        value, _ = value_or_failure(self.part, view, route)
         if value is None:
             return limit
         if value in self.exact:

@@ -292,5 +292,8 @@ def _taken(name: str, spec: RuleSpec, routes: Sequence[Route], first: str) -> st
     if spec.name:
         return f"the name {shown(name)} is taken by the rule {first}: each needs its own"
     if routes:
-        return f"the route {shown(name)} stands {first} too, in another spelling: put its limits in one rule"
+        return (
+            f"the route {shown(name)} stands {first} too, perhaps in another spelling: put its limits in one"
+            " rule"
+        )
     return f"the name {shown(name)} belongs to this rule: rename the one {first}"

@@ -15,7 +15,7 @@ from ratelimit_middleware.rules.engines import Fits, compiled
 from ratelimit_middleware.rules.linear import first
 from ratelimit_middleware.rules.model import Route
 from ratelimit_middleware.rules.pattern import in_lower_case, parse_pattern
-from ratelimit_middleware.rules.route_hints import meant_route
+from ratelimit_middleware.rules.route_hints import looks_like_expression, meant_route
 from ratelimit_middleware.rules.words import GrammarError, not_yet, reads, shown, unknown
 
 __all__ = [
@@ -171,6 +171,11 @@ def _segment(text: str) -> str:
     if text == "*" or ("*" in text and text != REST):
         raise GrammarError(
             f"{shown(text)} is no part of a path: `{{name}}` is one segment, a final `/**` the rest"
+        )
+    if looks_like_expression(text):
+        raise GrammarError(
+            f"{shown(text)} would be taken literally: for a regular expression write `~` before the path,"
+            " `~/v[0-9]+/items`"
         )
     if text.startswith(":") or re.fullmatch(r"\[\w+\]", text):
         name = text.strip(":[]")

@@ -9,7 +9,7 @@ import re
 
 from ratelimit_middleware.identity import REGISTERED_METHODS
 
-__all__ = ["meant_route"]
+__all__ = ["looks_like_expression", "meant_route"]
 
 _METHODS = REGISTERED_METHODS | {"WS"}
 _ANY = frozenset({"ANY", "ALL", "*"})
@@ -23,6 +23,12 @@ _STEPS = (
     (r"/?\.\*$|/?\(\.\*\)$", "/**"),
 )
 """Regular expressions and optional parameters, as templates."""
+_EXPRESSION = re.compile(r"\\|\||\][+*?{]|.\$$")
+
+
+def looks_like_expression(text: str) -> bool:
+    """Whether a part of a path has what only regular expressions have."""
+    return bool(_EXPRESSION.search(text))
 
 
 def meant_route(text: str) -> str:
@@ -34,6 +40,8 @@ def meant_route(text: str) -> str:
         plain = re.sub(pattern, instead, plain)
     last = _METHOD_LAST.fullmatch(plain)
     head, path = last.group("methods", "path") if last else _split(_BETWEEN_METHODS.sub(",", plain, count=9))
+    if looks_like_expression(path) and not head:
+        return "~" + text.strip("'\"^$ ")
     words = re.findall(r"[A-Z*-]+", head.upper())
     if not path or not set(words) <= _METHODS | _ANY:
         return text

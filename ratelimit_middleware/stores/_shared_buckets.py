@@ -81,7 +81,7 @@ class SharedBuckets:
         if state is None:
             key = self._key(check)
             state = self._find(key, algorithm)
-        before = algorithm.start(now_ns) if state is None else state
+        before = self._load(key, check, now_ns) if state is None else state
         decision, new = algorithm.take(before, now_ns, cost, 0 if shadow else max_wait_ns)
         if decision.allowed or state is not None:
             self._keep(key, algorithm, new)
@@ -160,8 +160,14 @@ class SharedBuckets:
         return algorithm.adopt(state, self._now_ns, writer, self._keep_state)
 
     def _load(self, key: str, check: Check, now_ns: int) -> State:
-        """The bucket's state, or that of a key never seen."""
+        """The bucket's state, or that of a key never seen.
+
+        While the overflow bucket of the limit still counts, a new bucket begins where that one stands: its
+        client may have been counted there, and must not get the limit once more.
+        """
         state = self._find(key, check.algorithm)
+        if state is None and key != check.overflow:
+            state = self._find(check.overflow, check.algorithm)
         return check.algorithm.start(now_ns) if state is None else state
 
     def _keep(self, key: str, algorithm: Algorithm, state: State) -> None:

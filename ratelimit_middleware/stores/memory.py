@@ -137,8 +137,12 @@ class MemoryStore:
             return StoreStats(len(self._entries), self._max_keys, self._overflowed)
 
     def _state(self, key: str, check: Check, now_ns: int) -> State:
-        """The bucket's state in the check's own numbers."""
-        entry = self._entries.get(key)
+        """The bucket's state in the check's own numbers.
+
+        While the overflow bucket of the limit still counts, a new bucket begins where that one stands: its
+        client may have been counted there, and must not get the limit once more.
+        """
+        entry = self._entries.get(key) or self._entries.get(check.overflow)
         algorithm = check.algorithm
         if entry is None:
             return algorithm.start(now_ns)

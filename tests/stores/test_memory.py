@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratelimit_middleware.algorithms.base import Algorithm
+from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.clock import ManualClock
@@ -288,3 +289,28 @@ def test_whatever_limits_meet_in_a_request_every_bound_holds(
             laws.check_burst_and_rate(
                 hits[index], algorithm.burst, algorithm.limit, algorithm.period_ns, rounding_ns=1
             )
+
+
+def test_a_client_counted_in_the_overflow_bucket_gets_no_second_quota_when_room_appears(
+    clock: ManualClock,
+) -> None:
+    store = MemoryStore(max_keys=1, clock=clock)
+    limit = SlidingWindow(5, 60)
+    store.take([check("a|first", limit)])
+    clock.advance(59)
+    assert sum(store.take([check("a|late", limit)])[0].allowed for _ in range(9)) == 5
+    clock.advance(2)
+    assert not store.take([check("a|late", limit)])[0].allowed
+    assert not store.take([check("a|late", limit), check("b|late", limit)])[0].allowed
+    clock.advance(58)
+    assert sum(store.take([check("a|late", limit)])[0].allowed for _ in range(9)) == 5
+
+
+def test_slots_held_in_the_overflow_bucket_still_count_when_room_appears(clock: ManualClock) -> None:
+    store = MemoryStore(max_keys=1, clock=clock)
+    store.take([check("b|first", SlidingWindow(5, 60))])
+    clock.advance(59)
+    slots = [store.take([check("a|late", Concurrency(2))])[0] for _ in range(2)]
+    assert all(slot.allowed for slot in slots)
+    clock.advance(2)
+    assert not store.take([check("a|late", Concurrency(2))])[0].allowed

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm
+from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
@@ -325,3 +326,30 @@ def test_elsewhere_than_on_linux_the_error_says_so(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(StoreError, match="needs Linux"):
         open_store(f"shared://{tmp_path}/limits")
+
+
+def test_a_client_counted_in_the_overflow_bucket_gets_no_second_quota_when_room_appears(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    store = SharedStore(tmp_path / "limits", max_keys=1, clock=clock)
+    limit = SlidingWindow(5, 60)
+    store.take([check("a|first", limit)])
+    clock.advance(59)
+    assert sum(store.take([check("a|late", limit)])[0].allowed for _ in range(9)) == 5
+    clock.advance(2)
+    assert not store.take([check("a|late", limit)])[0].allowed
+    assert not store.take([check("a|late", limit), check("b|late", limit)])[0].allowed
+    clock.advance(58)
+    assert sum(store.take([check("a|late", limit)])[0].allowed for _ in range(9)) == 5
+
+
+def test_slots_held_in_the_overflow_bucket_still_count_when_room_appears(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    store = SharedStore(tmp_path / "limits", max_keys=1, clock=clock)
+    store.take([check("b|first", SlidingWindow(5, 60))])
+    clock.advance(59)
+    slots = [store.take([check("a|late", Concurrency(2))])[0] for _ in range(2)]
+    assert all(slot.allowed for slot in slots)
+    clock.advance(2)
+    assert not store.take([check("a|late", Concurrency(2))])[0].allowed
