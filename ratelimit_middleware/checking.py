@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ratelimit_middleware.request import RequestView
+from ratelimit_middleware.rules.limit import Limit
 from ratelimit_middleware.rules.match import Counted
-from ratelimit_middleware.rules.model import Limit
 from ratelimit_middleware.stores.base import Check
 
 __all__ = ["DeniedError", "add_varying", "is_uncovered"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ratelimit_middleware.decision import Decision, Outcome, Verdict
-from ratelimit_middleware.rules.model import Limit
+from ratelimit_middleware.rules.limit import Limit
 from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.verdicts import refused_too
 

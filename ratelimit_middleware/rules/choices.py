@@ -11,7 +11,7 @@ from ratelimit_middleware.identity import KeyPart, value_or_failure
 from ratelimit_middleware.request import Asked, RequestView
 from ratelimit_middleware.response import Response
 from ratelimit_middleware.rules.charges import MOST, counted
-from ratelimit_middleware.rules.model import Limit
+from ratelimit_middleware.rules.limit import Limit
 
 __all__ = ["AskedCost", "AskedLimit", "HeaderCost", "MethodCost", "Overrides", "Released", "has_glob"]
 

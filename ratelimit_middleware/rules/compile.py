@@ -12,9 +12,10 @@ from ratelimit_middleware.rules.model import Answer, Limit, Route, Rule, RuleSet
 from ratelimit_middleware.rules.names import Names, wire_name
 from ratelimit_middleware.rules.part import Part
 from ratelimit_middleware.rules.penalty_spec import with_penalty
+from ratelimit_middleware.rules.places import is_route, no_route, place_of, taken
 from ratelimit_middleware.rules.response_spec import RefusalSpec
 from ratelimit_middleware.rules.route import REGEX, parse_route, regexes
-from ratelimit_middleware.rules.schema import FileSpec, RuleSpec
+from ratelimit_middleware.rules.schema import RuleSpec
 from ratelimit_middleware.rules.store_spec import needs_workers
 from ratelimit_middleware.rules.words import GrammarError, shown, unknown
 
@@ -97,13 +98,13 @@ class _Compiler:
     def rule(self, part: Part, path: Path, spec: RuleSpec) -> Rule | None:
         """A rule; None when it is switched off."""
         routes = self._routes(part, path, spec)
-        chosen = spec.name or ("" if _is_route(path) else str(path[-1]) if path[0] == "limits" else "")
+        chosen = spec.name or ("" if is_route(path) else str(path[-1]) if path[0] == "limits" else "")
         name = chosen or (routes[0].pattern if routes else self._own_name(part, path))
         first = self._rule_names.setdefault(name, (part, path))
         if first[0] is not part or first[1] != path:
-            message = _taken(name, spec, routes, _place(first, part))
+            message = taken(name, spec, routes, place_of(first, part))
             part.refuse((*path, "name"), message, at_key=not spec.name)
-        elif _is_route(path) and not spec.name:
+        elif is_route(path) and not spec.name:
             self._check_shape(part, path, spec, routes[0])
         if spec.unlimited and path[0] == "always":
             part.refuse(
@@ -155,7 +156,7 @@ class _Compiler:
             if [_shared(limit) for limit in first] != [_shared(limit) for limit in limits]:
                 part.refuse(
                     (*path, "bucket"),
-                    f"the bucket {shown(spec.bucket)} is shared with the rule {_place(place, part)},"
+                    f"the bucket {shown(spec.bucket)} is shared with the rule {place_of(place, part)},"
                     " which has other limits, keys or mode: rules that share a bucket have the same",
                 )
         return limits
@@ -167,9 +168,9 @@ class _Compiler:
                 if key in spec.model_fields_set:
                     part.refuse((*path, key), f"`{key}` is for rules of `limits`", at_key=True)
             return ()
-        texts = [str(path[1])] if _is_route(path) else []
+        texts = [str(path[1])] if is_route(path) else []
         if not texts and not spec.routes:
-            part.refuse(path, _no_route(str(path[1])), at_key=True)
+            part.refuse(path, no_route(str(path[1])), at_key=True)
         routes: dict[str, Route] = {}
         for text in (*texts, *spec.routes):
             route = parse_route(text)
@@ -205,7 +206,7 @@ class _Compiler:
         first = self._shapes.setdefault((pattern, tuple(sorted(spec.hosts))), (part, path))
         if first[1] != path:
             message = (
-                f"the route {shown(route.pattern)} is the one {_place(first, part)}, but for"
+                f"the route {shown(route.pattern)} is the one {place_of(first, part)}, but for"
                 " a parameter's name: put the limits of both in one rule"
             )
             part.refuse(path, message, at_key=True)
@@ -258,42 +259,7 @@ def _merged(common: Answer, spec: RefusalSpec) -> Answer:
     return replace(common, **{key: getattr(spec, key) for key in said})
 
 
-def _is_route(path: Path) -> bool:
-    return path[0] == "limits" and any(mark in str(path[1]) for mark in ("/", REGEX))
-
-
-def _no_route(text: str) -> str:
-    if text in RuleSpec.model_fields:
-        return f"`{text}` is no route: indent it below the route that it belongs to"
-    if text in FileSpec.model_fields:
-        return f"`{text}` is no route: let it begin in the first column"
-    try:
-        parse_route(text)
-    except GrammarError as error:
-        return f"{error}; or give the rule a list of `routes`"
-    return ""
-
-
 def _shared(limit: Limit) -> tuple[object, ...]:
     """What limits of one bucket have in common."""
     penalty = limit.penalty and limit.penalty.algorithm
     return limit.algorithm, limit.key, limit.choose, limit.shadow, limit.exempt, penalty
-
-
-def _place(first: tuple[Part, Path], part: Part) -> str:
-    """Where a rule stands, as seen from a part."""
-    other, path = first
-    own = (*path, "name") if (*path, "name") in other.document.marks else path
-    where = other.document.where(own)
-    return where if other is part else f"{where} of {other.document.name}"
-
-
-def _taken(name: str, spec: RuleSpec, routes: Sequence[Route], first: str) -> str:
-    if spec.name:
-        return f"the name {shown(name)} is taken by the rule {first}: each needs its own"
-    if routes:
-        return (
-            f"the route {shown(name)} stands {first} too, perhaps in another spelling: put its limits in one"
-            " rule"
-        )
-    return f"the name {shown(name)} belongs to this rule: rename the one {first}"

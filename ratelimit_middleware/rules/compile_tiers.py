@@ -13,8 +13,8 @@ from ratelimit_middleware.errors import InvalidLimitError
 from ratelimit_middleware.rules.choices import AskedLimit, Overrides
 from ratelimit_middleware.rules.document import Path
 from ratelimit_middleware.rules.grammar import LimitText
+from ratelimit_middleware.rules.limit import Limit
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec
-from ratelimit_middleware.rules.model import Limit
 from ratelimit_middleware.rules.tiers import TierPlan, Tiers, TierValue
 from ratelimit_middleware.rules.words import shown
 

@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 from ratelimit_middleware.algorithms.penalty import Penalty
 from ratelimit_middleware.decision import Policy
 from ratelimit_middleware.rules.fields import read_period
+from ratelimit_middleware.rules.limit import Limit, Strikes
 from ratelimit_middleware.rules.limit_fields import read_count
-from ratelimit_middleware.rules.model import Limit, Strikes
 from ratelimit_middleware.rules.spec import Spec
 from ratelimit_middleware.rules.values import DURATION, POSITIVE, as_list, plain
 from ratelimit_middleware.rules.words import GrammarError

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ratelimit_middleware.request import Asked, RequestView
 from ratelimit_middleware.rules.choices import Overrides
 from ratelimit_middleware.rules.grammar import LimitText
-from ratelimit_middleware.rules.model import Limit
+from ratelimit_middleware.rules.limit import Limit
 from ratelimit_middleware.rules.tier_source import TierSource
 
 __all__ = ["TierPlan", "TierValue", "Tiers"]
