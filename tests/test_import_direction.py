@@ -18,7 +18,7 @@ NAME = PACKAGE.name
 LAYERS = [
     {"errors", "clock", "decision", "_types"},
     {"algorithms", "request_texts"},
-    {"request", "response", "addresses", "store_settings", "events"},
+    {"request", "response", "addresses", "store_settings", "events", "redis_url"},
     {"asking"},
     {"forwarded", "identity", "headers", "faults", "networks", "counters", "refusal_log"},
     {"client"},

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import model_validator
 
-from ratelimit_middleware.errors import InvalidLimitError
+from ratelimit_middleware.errors import InvalidLimitError, StoreError
+from ratelimit_middleware.redis_url import REDIS_SCHEMES, read_redis_url
 from ratelimit_middleware.rules.grammar import parse_duration
 from ratelimit_middleware.rules.limit_fields import read_count
 from ratelimit_middleware.rules.spec import Spec
@@ -17,7 +18,7 @@ from ratelimit_middleware.store_settings import OnError, StoreSettings
 
 __all__ = ["StoreSpec", "needs_workers", "read_on_error", "read_prefix", "read_store_url", "read_timeout"]
 
-_STORES = ("memory", "shared", "redis", "rediss", "unix", "valkey", "valkeys")
+_STORES = ("memory", "shared", *REDIS_SCHEMES)
 _MILLISECONDS = re.compile(r"([0-9]+)\s*ms", re.IGNORECASE)
 _NS_PER_MS = 1_000_000
 
@@ -39,7 +40,16 @@ def read_store_url(value: Any) -> str:
         raise GrammarError("`memory://` takes nothing after it")
     if scheme == "shared" and rest and not rest.startswith("/"):
         raise GrammarError("`shared://` takes nothing or a directory after it, `shared:///run/myapp/limits`")
+    if scheme in REDIS_SCHEMES:
+        _check_redis(value)
     return value
+
+
+def _check_redis(url: str) -> None:
+    try:
+        read_redis_url(url)
+    except StoreError as error:
+        raise GrammarError(str(error)) from None
 
 
 def read_timeout(value: Any) -> int:

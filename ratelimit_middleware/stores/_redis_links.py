@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 from ratelimit_middleware.errors import StoreError
-from ratelimit_middleware.stores._redis_address import Address
+from ratelimit_middleware.redis_url import RedisUrl
 from ratelimit_middleware.stores._redis_script import Script
 
 __all__ = ["LoopLink", "ThreadLink", "Word"]
@@ -64,7 +64,7 @@ def _scripted(place: str, script: Script, words: Sequence[Word]) -> _Trip:
     return _Trip(place, ("EVALSHA", script.sha, *words), ("EVAL", script.source, *words))
 
 
-def _pool(kind: Any, retry: type[Any], address: Address, timeout_s: float) -> Any:
+def _pool(kind: Any, retry: type[Any], address: RedisUrl, timeout_s: float) -> Any:
     """A pool of connections, none made yet.
 
     Raises:
@@ -74,13 +74,13 @@ def _pool(kind: Any, retry: type[Any], address: Address, timeout_s: float) -> An
 
     try:
         return kind.from_url(
-            address.url,
+            address.at(),
             retry=retry(NoBackoff(), 0),
             socket_timeout=timeout_s,
             socket_connect_timeout=timeout_s,
             max_connections=_MAX_CONNECTIONS,
             protocol=2,
-            client_name=_CLIENT if address.url.startswith("rediss:") else None,
+            client_name=_CLIENT if address.scheme == "rediss" else None,
             **_no_name(),
         )
     except (ValueError, TypeError) as error:
@@ -105,7 +105,7 @@ class ThreadLink:
         StoreError: redis-py is not installed, or does not understand the address.
     """
 
-    def __init__(self, address: Address, timeout_s: float) -> None:
+    def __init__(self, address: RedisUrl, timeout_s: float) -> None:
         try:
             from redis import ConnectionPool, exceptions
             from redis.retry import Retry
@@ -177,7 +177,7 @@ class LoopLink:
         StoreError: redis-py is not installed, or does not understand the address.
     """
 
-    def __init__(self, address: Address, timeout_s: float) -> None:
+    def __init__(self, address: RedisUrl, timeout_s: float) -> None:
         from redis import exceptions
         from redis.asyncio import ConnectionPool
         from redis.asyncio.retry import Retry

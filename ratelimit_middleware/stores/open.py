@@ -6,8 +6,8 @@ from urllib.parse import unquote
 
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock
 from ratelimit_middleware.errors import StoreError
+from ratelimit_middleware.redis_url import REDIS_SCHEMES
 from ratelimit_middleware.store_settings import StoreSettings
-from ratelimit_middleware.stores._redis_address import REDIS_SCHEMES
 from ratelimit_middleware.stores._workers import warn_of_workers
 from ratelimit_middleware.stores.base import Store
 from ratelimit_middleware.stores.divided import DividedStore

@@ -10,8 +10,8 @@ from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm
 from ratelimit_middleware.clock import Clock, SystemClock
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.errors import InvalidLimitError, StoreError
+from ratelimit_middleware.redis_url import read_redis_url
 from ratelimit_middleware.stores._deny_cache import DenyCache
-from ratelimit_middleware.stores._redis_address import read_address
 from ratelimit_middleware.stores._redis_links import LoopLink, ThreadLink
 from ratelimit_middleware.stores._redis_loop import LoopSide
 from ratelimit_middleware.stores._redis_plan import Ask, Planner, moment
@@ -56,7 +56,7 @@ class RedisStore:
         keep_state: AdoptMode = "keep",
         known_refusals: int = 10_000,
     ) -> None:
-        self._address = read_address(url)
+        self._address = read_redis_url(url)
         self._prefix = self._address.options.get("prefix", prefix)
         self._timeout_s = _seconds(self._address.options.get("timeout", timeout))
         self._clock = clock

@@ -330,9 +330,9 @@ def test_urls_name_the_store(redis_server: RedisServer) -> None:
     ("url", "said"),
     [
         ("http://localhost", "'http' is no scheme"),
-        ("redis://:secret@localhost?db=x", "not understood"),
+        ("redis://:secret@localhost?db=x", "'x' is no number"),
         ("redis://:secret@localhost?retry_on_timeout=1", "'retry_on_timeout' is not known"),
-        ("redis://:secret@localhost:99999", "localhost:99999"),
+        ("redis://:secret@localhost:99999", "a port from 1 to 65535"),
         ("unix://run/redis.sock", "three slashes"),
     ],
 )
