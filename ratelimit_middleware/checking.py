@@ -41,12 +41,13 @@ def add_varying(
         chosen = chosen.watching
     if chosen:  # else unlimited for this request, which is an answer too
         cost = limit.cost_of(view) if limit.cost_of else limit.cost
+        apart = chosen.rule_id != limit.rule_id  # by its numbers it has another bucket
         limits.append(chosen)
         checks.append(
             Check(
-                key,
+                str(chosen.build_key(view, route)) if apart else key,
                 chosen.algorithm,
-                limit.overflow,
+                chosen.overflow,
                 cost,
                 chosen.max_wait_ns,
                 chosen.shadow,

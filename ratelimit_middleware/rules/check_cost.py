@@ -20,7 +20,9 @@ __all__ = ["cost_problems"]
 _INDIVISIBLE = (SmoothRate, Pacing, WarmUpPacing)
 
 
-def cost_problems(cost: Cost, algorithm: Algorithm, rate: str, *, waits: bool) -> list[tuple[Path, str]]:
+def cost_problems(
+    cost: Cost, algorithm: Algorithm, rate: str, *, waits: bool, shuts_out: bool = False
+) -> list[tuple[Path, str]]:
     """What is wrong with a cost, with its place below the rule.
 
     Args:
@@ -28,15 +30,13 @@ def cost_problems(cost: Cost, algorithm: Algorithm, rate: str, *, waits: bool) -
         algorithm: of one of its limits.
         rate: how the limit is shown.
         waits: requests over the limit wait.
+        shuts_out: the limit may be too small for the cost; that is how an override shuts somebody out.
     """
     if isinstance(cost, Reserve) and _is_indivisible(algorithm, waits=waits):
         settle = "this algorithm prices a request as a whole, before it starts, and cannot settle it later"
         return [(("cost", "actual"), f"{shown(rate)}: {settle}: choose a window, `gcra` or `token_bucket`")]
-    return [
-        (("cost",), message)
-        for message in (_too_much(cost, algorithm, rate), _unbounded(cost, algorithm, rate))
-        if message
-    ]
+    messages = ["" if shuts_out else _too_much(cost, algorithm, rate), _unbounded(cost, algorithm, rate)]
+    return [(("cost",), message) for message in messages if message]
 
 
 def _is_indivisible(algorithm: Algorithm, *, waits: bool) -> bool:
@@ -44,7 +44,7 @@ def _is_indivisible(algorithm: Algorithm, *, waits: bool) -> bool:
 
 
 def _too_much(cost: Cost, algorithm: Algorithm, rate: str) -> str:
-    """A cost that is never admitted (an override may well shut some clients out)."""
+    """A cost that is never admitted."""
     most = cost if isinstance(cost, int) else cost.most
     fresh = algorithm.peek(algorithm.start(0), 0, most)
     never = not fresh.allowed and fresh.retry_after_ns is None

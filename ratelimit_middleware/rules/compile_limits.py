@@ -16,18 +16,20 @@ from ratelimit_middleware.identity import KeyPart, Missing
 from ratelimit_middleware.rules.algorithms import Numbers, algorithm_of
 from ratelimit_middleware.rules.charges import Reserve, UnmatchedFree
 from ratelimit_middleware.rules.check_cost import cost_problems
-from ratelimit_middleware.rules.choices import AskedLimit, Overrides, Released, has_glob
+from ratelimit_middleware.rules.choices import AskedLimit, Released
 from ratelimit_middleware.rules.client_spec import ClientSpec
 from ratelimit_middleware.rules.client_written import holds, is_written_by_client
-from ratelimit_middleware.rules.compile_tiers import TierCompiler, with_numbers
+from ratelimit_middleware.rules.compile_overrides import with_overrides
+from ratelimit_middleware.rules.compile_tiers import TierCompiler
 from ratelimit_middleware.rules.document import Path
 from ratelimit_middleware.rules.grammar import AskedText, LimitText, parse_limit
 from ratelimit_middleware.rules.key_grammar import key_text
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec
 from ratelimit_middleware.rules.model import Limit, RequestList, Settle
-from ratelimit_middleware.rules.queue_spec import InProgress, QueueSpec
+from ratelimit_middleware.rules.queue_spec import InProgress, QueueSpec, at_a_time
 from ratelimit_middleware.rules.schema import PlacedLimit, RuleSpec
 from ratelimit_middleware.rules.shares import Share
+from ratelimit_middleware.rules.stand_ins import StandIns, apart, with_numbers
 from ratelimit_middleware.rules.tiers import TierPlan
 from ratelimit_middleware.rules.words import GrammarError, shown
 
@@ -65,16 +67,35 @@ class LimitCompiler:
     def limits(self, id_base: str, policy_name: Callable[[int], str]) -> tuple[Limit, ...]:
         """All limits whose numbers make sense."""
         self._check_clients()
-        made = [
-            self._limit(number, placed, id_base, policy_name)
-            for number, placed in enumerate(self.spec.placed_limits)
-        ]
-        limits = [limit for limit in made if limit]
-        if self.spec.concurrency:
-            limits.append(self._slots(self.spec.concurrency, len(made), id_base, policy_name(len(made))))
-        if limits and self.spec.overrides:
-            limits[0] = self._with_overrides(limits[0])
-        return tuple(self._with_tiers(number, limit) for number, limit in enumerate(limits))
+        placed_limits, slots = self.spec.placed_limits, self.spec.concurrency
+        limits: list[Limit] = []
+        for number, placed in enumerate(placed_limits):
+            limit = self._limit(number, placed, id_base, policy_name)
+            if limit:
+                limits.append(self._choosing(number, placed[1], limit))
+        if slots:
+            limit = self._slots(slots, id_base, policy_name(len(placed_limits)))
+            limits.append(self._tiers(self.tiers).slots(limit) if self.tiers else limit)
+        return tuple(limits)
+
+    def _choosing(self, number: int, text: Any, limit: Limit) -> Limit:
+        """A limit, with other numbers for some values of its key and for some tiers."""
+        if self.spec.overrides and number == 0:
+            claimed = self._written_by_client(limit.key[0]) and not self.spec.trusted
+            stand_ins = self._stand_ins(shuts_out=True)
+            limit = with_overrides(limit, self.spec, self.refuse, stand_ins, claimed=claimed)
+        return self._tiers(self.tiers).limit(limit, text, is_first=number == 0) if self.tiers else limit
+
+    def _tiers(self, plan: TierPlan) -> TierCompiler:
+        return TierCompiler(plan, self.refuse, self._check_cost, self._max_wait_ns, self._stand_ins())
+
+    def _stand_ins(self, *, shuts_out: bool = False) -> StandIns:
+        """What makes limits in the place of others; whether they may be too small for the cost."""
+
+        def check_cost(text: Any, algorithm: Algorithm) -> None:
+            self._check_cost(text, algorithm, _rate(text), shuts_out=shuts_out)
+
+        return StandIns(self.spec.behavior, self.refuse, self._algorithm, check_cost, self._max_wait_ns)
 
     def _limit(
         self, number: int, placed: PlacedLimit, id_base: str, policy_name: Callable[[int], str]
@@ -113,14 +134,14 @@ class LimitCompiler:
         settle = cost.settle if isinstance(cost, Reserve) else self.spec.charge
         return UnmatchedFree(settle) if self.unmatched_free else settle
 
-    def _slots(self, most: InProgress, number: int, id_base: str, name: str) -> Limit:
+    def _slots(self, most: InProgress, id_base: str, name: str) -> Limit:
         """The limit on requests in progress; each counts as one, whatever it costs."""
         algorithm, spec = Concurrency(most.requests), self.spec
         return Limit(
-            Policy(name, algorithm.quota, algorithm.window_ns, f"{most.requests} at a time"),
+            Policy(name, algorithm.quota, algorithm.window_ns, at_a_time(most.requests)),
             algorithm,
             self._key(most),
-            f"{id_base}#in-progress" if number else id_base,
+            f"{id_base}#in-progress",
             spec.mode == "shadow",
             missing=self._missing,
             settle=Released(),
@@ -179,9 +200,9 @@ class LimitCompiler:
             return None
         return algorithm
 
-    def _check_cost(self, text: Any, algorithm: Algorithm, rate: str) -> None:
-        waits = bool(self._waiting(text))
-        for place, message in cost_problems(self.spec.cost, algorithm, rate, waits=waits):
+    def _check_cost(self, text: Any, algorithm: Algorithm, rate: str, *, shuts_out: bool = False) -> None:
+        cost, waits = self.spec.cost, bool(self._waiting(text))
+        for place, message in cost_problems(cost, algorithm, rate, waits=waits, shuts_out=shuts_out):
             self.refuse(place, message)
 
     def _numbers(self, text: LimitText | LongLimitSpec) -> Numbers:
@@ -207,49 +228,9 @@ class LimitCompiler:
                 return None
             if isinstance(found, AskedText) or found.key is not None:
                 raise GrammarError(f"{shown(text)} is not a plain limit such as `100/minute`")
-            return with_numbers(limit, algorithm_of(self._numbers(found)), found.rate)
+            return apart(with_numbers(limit, algorithm_of(self._numbers(found)), found.rate), found)
 
         return read
-
-    def _with_overrides(self, limit: Limit) -> Limit:
-        """The first limit, with other numbers for some values of the first part of its key."""
-        part = limit.key[0]
-        if limit.choose:
-            self.refuse(("overrides",), "overrides need a limit with numbers: let the function tell them")
-        if self._written_by_client(part) and not self.spec.trusted:
-            self.refuse(
-                ("overrides",),
-                f"`{key_text((part,))}` is written by the client, who could claim the limit of another: write"
-                " `trusted: true` if a proxy sets it",
-            )
-        exact: dict[str, Limit | None] = {}
-        globs: list[tuple[str, Limit | None]] = []
-        for value, item in self.spec.overrides.items():
-            (text,) = self.spec.forms(item)
-            other = self._override(limit, value, text)
-            if has_glob(value):
-                globs.append((value, other))
-            else:
-                exact[value] = other
-        return replace(limit, choose=Overrides(part, exact, tuple(globs)))
-
-    def _override(self, limit: Limit, value: str, text: Any) -> Limit | None:
-        if isinstance(text, str):
-            return None
-        if isinstance(text, AskedText):
-            self.refuse(("overrides", value), "an override is a limit with numbers, such as `100/minute`")
-            return limit
-        algorithm = self._algorithm(text, ("overrides", value))
-        return with_numbers(limit, algorithm, _rate(text)) if algorithm else limit
-
-    def _with_tiers(self, number: int, limit: Limit) -> Limit:
-        """A limit, with other numbers for some tiers."""
-        if self.tiers is None:
-            return limit
-        placed = self.spec.placed_limits
-        text = placed[number][1] if number < len(placed) else self.spec.concurrency
-        tiers = TierCompiler(self.tiers, self.refuse, self._algorithm, self._check_cost, self._max_wait_ns)
-        return tiers.limit(limit, text, is_first=number == 0)
 
     def _check_clients(self) -> None:
         """Refuse a limit that a client leaves by writing another header, if nothing else holds it."""

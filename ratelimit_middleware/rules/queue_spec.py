@@ -24,7 +24,7 @@ from ratelimit_middleware.rules.values import (
 )
 from ratelimit_middleware.rules.words import GrammarError, shown
 
-__all__ = ["Concurrent", "InProgress", "Queue", "QueueSpec", "read_in_progress", "read_wait"]
+__all__ = ["Concurrent", "InProgress", "Queue", "QueueSpec", "at_a_time", "read_in_progress", "read_wait"]
 
 _MILLISECONDS = re.compile(r"([0-9_]+)\s*(?:ms|msecs?|milliseconds?)", re.IGNORECASE)
 _IN_PROGRESS = re.compile(r"([0-9_]+)(?:\s+per\s+(\S.*))?", re.IGNORECASE)
@@ -45,6 +45,11 @@ class InProgress(NamedTuple):
     def __str__(self) -> str:
         """As `read_in_progress` reads it."""
         return f"{self.requests}" + ("" if self.key is None else f" per {key_text(self.key)}")
+
+
+def at_a_time(requests: int) -> str:
+    """A number of requests in progress as clients are shown it."""
+    return f"{requests} at a time"
 
 
 def read_in_progress(value: Any) -> InProgress:

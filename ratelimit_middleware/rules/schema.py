@@ -55,6 +55,7 @@ from ratelimit_middleware.rules.rule_fields import (
     read_unmatched_routes,
 )
 from ratelimit_middleware.rules.shadow_spec import Enforced, FileMode
+from ratelimit_middleware.rules.slots_only import check_slots_only
 from ratelimit_middleware.rules.spec import Spec
 from ratelimit_middleware.rules.store_spec import StoreSpec, read_on_error
 from ratelimit_middleware.rules.tier_spec import RULE_TIERS, TiersSpec, read_rule_tiers
@@ -155,7 +156,7 @@ class RuleSpec(Spec):
         if not self.limit and not self.concurrency:
             raise GrammarError("a rule needs a limit: add `limit: 100/minute`")
         if not self.limit:
-            self._counts_slots_only()
+            check_slots_only(self)
         check_idle(self)
         check_together(self)
         check_charge(self)
@@ -184,20 +185,6 @@ class RuleSpec(Spec):
                     "overrides",
                 )
         return self
-
-    def _counts_slots_only(self) -> None:
-        """Refuse what is for a `limit`."""
-        for key in ("cost", "overrides"):
-            if key in self.model_fields_set:
-                raise GrammarError(
-                    f"`{key}` is for a `limit`, and this rule has none: `concurrency` counts each request as"
-                    " one, and alike for all",
-                    key,
-                )
-        if self.concurrency and self.concurrency.key and "key" in self.model_fields_set:
-            raise GrammarError(
-                "`key` has no effect: `concurrency` has its own, and there is no `limit`", "key"
-            )
 
     def _stands_alone(self) -> None:
         where = {"limit", "name", "routes", "methods", "hosts", "case_sensitive"}
