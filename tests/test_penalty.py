@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from ratelimit_middleware.registry import LimiterRegistry
 from ratelimit_middleware.request import WsgiView
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.stores.memory import MemoryStore
+from ratelimit_middleware.stores.redis import RedisStore
 from ratelimit_middleware.stores.shared import SharedStore
 from tests.awaited import AwaitedStore
 from tests.conftest import Ask
@@ -128,16 +129,30 @@ async def test_refusals_of_all_limits_of_a_rule_count(limited: Limited) -> None:
     assert (await waits(limited(rules(login)), 5))[-1] == 60
 
 
-@pytest.mark.parametrize("kind", ["memory", "shared"])
-def test_workers_that_share_a_store_agree(kind: str, clock: ManualClock, tmp_path: Path) -> None:
-    store = MemoryStore(clock=clock) if kind == "memory" else SharedStore(tmp_path, clock=clock)
+@pytest.fixture(params=["memory", "shared", "redis"])
+def store(
+    request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path
+) -> Iterator[MemoryStore | SharedStore | RedisStore]:
+    """One that workers share, of each kind."""
+    store: MemoryStore | SharedStore | RedisStore
+    if request.param == "memory":
+        store = MemoryStore(clock=clock)
+    elif request.param == "shared":
+        store = SharedStore(tmp_path, clock=clock)
+    else:
+        url = request.getfixturevalue("redis_server").url
+        store = RedisStore(url, prefix=f"{request.node.name}:", clock=clock)
+    yield store
+    store.close()
+
+
+def test_workers_that_share_a_store_agree(store: MemoryStore | SharedStore | RedisStore) -> None:
     ruleset = load_rules(rules())
     workers = [LimiterRegistry(ruleset, store) for _ in range(2)]
     view = WsgiView({"PATH_INFO": "/login", "REMOTE_ADDR": "192.0.2.1"})
     verdicts = [workers[number % 2].admit(view) for number in range(8)]
     waits_ns = [verdict.retry_after_ns or 0 for verdict in verdicts]
     assert waits_ns == [0, 0, *[10 * 10**9] * 2, *[60 * 10**9] * 4]
-    store.close()
 
 
 @pytest.fixture

@@ -42,6 +42,8 @@ class _Numbers(NamedTuple):
 
     algorithm: Algorithm
     packed: bytes
+    kind: bytes
+    head: bytes
     since_us: float
     until_us: float
 
@@ -117,7 +119,6 @@ class Planner:
             raise StoreError(f"{len(checks)} checks of one request: Redis is asked {_MOST_CHECKS} at most")
         for check in checks:
             self._numbers_of(check.algorithm, check.cost, self._seen_us)
-            self._codec.head(check.algorithm)
         return Ask(checks)
 
     def call(self, name: str, asks: Sequence[Ask], detail: bytes, time_us: int | None) -> Action:
@@ -144,17 +145,23 @@ class Planner:
         if wait_ns and not max_wait_us:
             max_wait_us = 0.5  # less than a microsecond is still a wait
         common = doubles((place, check.cost, max_wait_us, check.shadow, adopted is not None))
-        numbers = common + self._numbers_of(algorithm, check.cost, about_us)
-        head = self._codec.head(algorithm)
-        return [numbers, port_of(algorithm).kind.encode(), head, *(adopted or ())]
+        known = self._numbers_of(algorithm, check.cost, about_us)
+        return [common + known.packed, known.kind, known.head, *(adopted or ())]
 
-    def _numbers_of(self, algorithm: Algorithm, cost: int, about_us: int) -> bytes:
+    def _numbers_of(self, algorithm: Algorithm, cost: int, about_us: int) -> _Numbers:
         known = self._numbers.get((id(algorithm), cost))
         if known is None or not known.since_us <= about_us < known.until_us:
             if len(self._numbers) >= _MOST_CACHED:
                 self._numbers.clear()
-            known = self._numbers[id(algorithm), cost] = _worked_out(algorithm, cost, about_us)
-        return known.packed
+            known = self._numbers[id(algorithm), cost] = self._worked_out(algorithm, cost, about_us)
+        return known
+
+    def _worked_out(self, algorithm: Algorithm, cost: int, about_us: int) -> _Numbers:
+        port = port_of(algorithm)
+        numbers = port.numbers(algorithm, cost, about_us)
+        packed = exact(algorithm, numbers).ljust(_NUMBERS_SIZE, b"\0")
+        head = self._codec.head(port.writer(algorithm))
+        return _Numbers(algorithm, packed, port.kind.encode(), head, *port.holds(numbers))
 
     def is_settled(self, ask: Ask, reply: _Reply, now_us: int) -> bool:
         """Whether the reply is an answer; if not, what it says is heeded and the ask goes out again.
@@ -207,13 +214,6 @@ class Planner:
                 decision = untouched(decision, check, start_ns)
             decided.append(decision)
         return decided
-
-
-def _worked_out(algorithm: Algorithm, cost: int, about_us: int) -> _Numbers:
-    port = port_of(algorithm)
-    numbers = port.numbers(algorithm, cost, about_us)
-    packed = exact(algorithm, numbers).ljust(_NUMBERS_SIZE, b"\0")
-    return _Numbers(algorithm, packed, *port.holds(numbers))
 
 
 def moment(at_ns: int) -> bytes:

@@ -11,14 +11,15 @@ from typing import Any, ClassVar
 from ratelimit_middleware.algorithms.base import Algorithm, State, ceil_div
 from ratelimit_middleware.errors import StoreError
 
-__all__ = ["LAST_US", "US_NS", "Port", "doubles", "exact", "read_doubles", "whole_us"]
+__all__ = ["LARGEST", "LAST_US", "US_NS", "Port", "doubles", "exact", "read_doubles", "whole_us"]
 
 US_NS = 1000
 
 LAST_US = 2**52
 """The last moment the script knows, in the year 2112; a debt that is longer ends there."""
 
-_LARGEST = 2**51
+LARGEST = 2**51
+"""With numbers up to this one the script counts exactly."""
 
 
 class Port(ABC):
@@ -35,7 +36,7 @@ class Port(ABC):
 
     @abstractmethod
     def numbers(self, algorithm: Any, cost: int, now_us: int) -> tuple[float, ...]:
-        """The limit's numbers, and those of `cost` permits: at most eight.
+        """The limit's numbers, and those of `cost` permits: the fewer, the sooner the script has read them.
 
         Args:
             algorithm: the limit.
@@ -54,6 +55,10 @@ class Port(ABC):
     def decode(self, algorithm: Any, packed: bytes) -> State:
         """The state that the script has packed."""
 
+    def writer(self, algorithm: Any) -> Algorithm:
+        """Whose name its entries bear: another one's where two work on the same buckets."""
+        return algorithm  # type: ignore[no-any-return]
+
     def holds(self, numbers: tuple[float, ...]) -> tuple[float, float]:  # noqa: ARG002
         """The moments between which the numbers may be used, us."""
         return -inf, inf
@@ -66,7 +71,7 @@ def exact(algorithm: Algorithm, numbers: Iterable[float]) -> bytes:
         StoreError: one of them is too large for the script to count with exactly.
     """
     numbers = list(numbers)
-    if any(abs(number) > _LARGEST for number in numbers):
+    if any(abs(number) > LARGEST for number in numbers):
         raise StoreError(f"{algorithm!r} cannot be counted in Redis: its times or amounts exceed 2^51")
     return doubles(numbers)
 

@@ -14,6 +14,9 @@ from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
+from ratelimit_middleware.algorithms.pacing import Pacing
+from ratelimit_middleware.algorithms.penalty import Penalty, Strike
+from ratelimit_middleware.algorithms.qps_window import QpsWindow
 from ratelimit_middleware.algorithms.sliding_counter import SlidingCounter
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
@@ -27,7 +30,9 @@ from ratelimit_middleware.stores._redis_bucket_ports import (
     LeakyBucketPort,
     TokenBucketPort,
 )
+from ratelimit_middleware.stores._redis_penalty_port import PenaltyPort, StrikePort
 from ratelimit_middleware.stores._redis_port import Port
+from ratelimit_middleware.stores._redis_sentinel_ports import PacingPort, QpsWindowPort
 from ratelimit_middleware.stores._redis_smooth_port import SmoothPort
 from ratelimit_middleware.stores._redis_window_ports import (
     ConcurrencyPort,
@@ -45,10 +50,14 @@ _PORTS: dict[type[Any], Port] = {
     FixedWindow: FixedWindowPort(),
     GCRA: GCRAPort(),
     LeakyBucket: LeakyBucketPort(),
+    Pacing: PacingPort(),
+    Penalty: PenaltyPort(),
+    QpsWindow: QpsWindowPort(),
     SlidingCounter: SlidingCounterPort(),
     SlidingWindow: SlidingWindowPort(),
     SmoothBursty: SmoothPort(),
     SmoothWarmingUp: SmoothPort(),
+    Strike: StrikePort(),
     TokenBucket: TokenBucketPort(),
     WarmUpWindow: WarmUpWindowPort(),
 }

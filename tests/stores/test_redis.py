@@ -16,6 +16,9 @@ from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
+from ratelimit_middleware.algorithms.pacing import Pacing
+from ratelimit_middleware.algorithms.penalty import Penalty
+from ratelimit_middleware.algorithms.qps_window import QpsWindow
 from ratelimit_middleware.algorithms.sliding_counter import SlidingCounter
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
@@ -162,6 +165,27 @@ def test_every_key_has_a_time_to_live_from_its_first_write(
     for _ in range(9):
         store.take([check("a|1", SlidingWindow(10, 60))])
         assert client.ttl(prefix + "a|1") > 0
+
+
+def test_what_counts_for_nothing_is_not_kept(store: RedisStore, client: Redis, prefix: str) -> None:
+    """Who was never refused has nothing to remember; one refusal is forgotten by the next admission."""
+    penalty = Penalty(3, (60,))
+    store.take([check("a|1", penalty)])
+    assert not client.exists(prefix + "a|1")
+    store.take([check("a|1", penalty.strike)])
+    assert 58 <= client.ttl(prefix + "a|1") <= 61
+    store.take([check("a|1", penalty)])
+    assert not client.exists(prefix + "a|1")
+
+
+def test_a_penalty_and_its_strikes_need_no_second_call(store: RedisStore, client: Redis, prefix: str) -> None:
+    """The entry of one is the entry of the other."""
+    penalty = Penalty(2, (60,))
+    before = client.info("commandstats")["cmdstat_evalsha"]["calls"]
+    asked: list[Algorithm] = [penalty, penalty.strike, penalty.strike, penalty, penalty.strike]
+    allowed = [store.take([check("a|1", one)])[0].allowed for one in asked]
+    assert allowed == [True, True, True, False, True]
+    assert client.info("commandstats")["cmdstat_evalsha"]["calls"] == before + len(asked)
 
 
 @pytest.mark.parametrize(("mode", "remaining"), [("keep", 9), ("scale", 14), ("reset", 19)])
@@ -386,6 +410,9 @@ ALL_KINDS: list[Algorithm] = [
     FixedWindow(2, "minute"),
     SlidingCounter(2, 60),
     WarmUpWindow(2, 60, 120, 1.5),
+    QpsWindow(2),
+    Pacing(2, 0),
+    Pacing(3, 1),
 ]
 
 

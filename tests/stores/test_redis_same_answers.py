@@ -15,6 +15,9 @@ from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
+from ratelimit_middleware.algorithms.pacing import Pacing
+from ratelimit_middleware.algorithms.penalty import Penalty, Strike
+from ratelimit_middleware.algorithms.qps_window import QpsWindow
 from ratelimit_middleware.algorithms.sliding_counter import SlidingCounter
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
@@ -68,6 +71,14 @@ OTHERS: list[Algorithm] = [
     WarmUpWindow(6, 1, 10),
     WarmUpWindow(30, 2, 10, 2.5),
     WarmUpWindow(10**9, 1, 60),
+    QpsWindow(3.5),
+    QpsWindow(0.5),
+    Pacing(10, 3),
+    Pacing(10**6, 0.5),
+    Pacing(0.4, 6),
+    Pacing(0, 1),
+    Penalty(2, (1, 2.5, 2.5, 4, 5, 6, 7)),
+    Strike(2, (1, 2.5, 2.5, 4, 5, 6, 7)),
 ]
 ALGORITHMS = WINDOWS + OTHERS
 GAPS_NS = st.one_of(
@@ -158,6 +169,9 @@ AWKWARD: list[Algorithm] = [
     TokenBucket(3, 7e-9, 2, "greedy"),
     SlidingWindow(2, 1e-6 * 7.3),
     SlidingCounter(7, 0.0001),
+    Pacing(3, 10**6),
+    Pacing(7e5, 10**6),
+    Pacing(3e6, 10**6),
 ]
 
 

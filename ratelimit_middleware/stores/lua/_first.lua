@@ -2,7 +2,7 @@
 -- folder are joined into one script; each algorithm has the steps and the names of its Python module.
 --
 -- KEYS: the buckets. ARGV: the time for tests or ""; what to do; what that needs to know; then the checks,
--- each as its numbers (13 packed doubles), its kind, what its entries begin with, and, if it adopts a
+-- each as its numbers (13 packed doubles or more), its kind, what its entries begin with, and, if it adopts a
 -- foreign entry, that entry and the state to use instead.
 --
 -- An entry is what it begins with (the numbers that wrote it), the moment it was written, and the state.

@@ -19,8 +19,17 @@ local function argument()
   return ARGV[next_argument - 1]
 end
 
+-- Most limits have 8 numbers at most; the others come one by one.
+local function read_numbers(packed)
+  local numbers = {struct.unpack("<ddddddddddddd", packed)}
+  for place = FIRST + 8, #packed / 8 do
+    numbers[place] = struct.unpack("<d", packed, 8 * place - 7)
+  end
+  return numbers
+end
+
 local function read_check()
-  local check = {numbers = {struct.unpack("<ddddddddddddd", argument())}}
+  local check = {numbers = read_numbers(argument())}
   check.algorithm, check.head = the(argument()), argument()
   if check.numbers[ADOPTS] == 1 then
     check.foreign, check.adopted = argument(), argument()
@@ -110,8 +119,13 @@ local function write(now)
     if bucket.is_new then
       local check = bucket.check
       local forget_at = check.algorithm.forget_at(check.numbers, bucket.state)
-      local ttl = ("%.0f"):format(math.max(0, math.ceil((forget_at - now) / 1000)) + grace)
-      if not patched(KEYS[index], bucket, ttl, now) then
+      local left = math.min(forget_at, LAST) - now
+      local ttl = ("%.0f"):format(math.max(0, math.ceil(left / 1000)) + grace)
+      if left <= 0 and grace == 1 then
+        if bucket.entry then
+          redis.call("DEL", KEYS[index])
+        end
+      elseif not patched(KEYS[index], bucket, ttl, now) then
         redis.call("SET", KEYS[index], entry_of(bucket, now), "PX", ttl)
       end
     end
