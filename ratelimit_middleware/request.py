@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from ratelimit_middleware._types import Environ, Scope
 from ratelimit_middleware.request_texts import (
+    Doubtful,
     cookie_of,
     host_of,
     identity_of,
@@ -41,7 +42,10 @@ class RequestView(Protocol):
 
     @property
     def path(self) -> str:
-        """The path as the app's router sees it: percent-decoded once, without mount point or root_path."""
+        """The path as the app's router sees it: percent-decoded once, without mount point or root_path.
+
+        `request_texts.Doubtful` where routers differ, and so is the host.
+        """
 
     @property
     def peer(self) -> str | None:
@@ -149,8 +153,12 @@ class AsgiView:
 
     @property
     def host(self) -> str:
-        """The `Host` header."""
-        return host_of(self.header("host") or "")
+        """The `Host` header; without one some frameworks take the server's address, others none."""
+        header = self.header("host")
+        if header:
+            return host_of(header)
+        server = self._scope.get("server")
+        return Doubtful(host_of(str(server[0])), "") if server else ""
 
     @property
     def user(self) -> str | None:
@@ -222,8 +230,9 @@ class WsgiView:
 
     @property
     def host(self) -> str:
-        """`HTTP_HOST`, else `SERVER_NAME`."""
-        return host_of(str(self._environ.get("HTTP_HOST") or self._environ.get("SERVER_NAME", "")))
+        """`HTTP_HOST`; without one most frameworks take `SERVER_NAME`, some none."""
+        header = self._environ.get("HTTP_HOST")
+        return host_of(str(header)) if header else Doubtful(host_of(self._environ.get("SERVER_NAME", "")), "")
 
     @property
     def user(self) -> str | None:

@@ -2,13 +2,51 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlparse
 
-__all__ = ["cookie_of", "fold", "host_of", "identity_of", "parameter_of", "path_of", "without_root"]
+__all__ = [
+    "Doubtful",
+    "cookie_of",
+    "fold",
+    "has_dots",
+    "host_of",
+    "identity_of",
+    "parameter_of",
+    "path_of",
+    "readings",
+    "squeezed",
+    "without_root",
+]
 
 _IDENTITY = ("identity", "id", "sub", "username", "display_name")
+_DOTS = frozenset({".", ".."})
+_HOST = re.compile(r"(?P<name>[a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::[0-9]+)?")
+_NAME = re.compile(r"\[[^\]]*\]|[^\[:]*")
+
+
+class Doubtful(str):
+    """A text that routers read in more than one way.
+
+    Attributes:
+        others: what it may mean besides.
+    """
+
+    __slots__ = ("others",)
+    others: tuple[str, ...]
+
+    def __new__(cls, text: str, *others: str) -> Doubtful:
+        """The text, and what it may mean besides."""
+        made = super().__new__(cls, text)
+        made.others = others
+        return made
+
+
+def readings(text: str) -> tuple[str, ...]:
+    """All that a text may mean; a plain one means itself."""
+    return (text, *text.others) if isinstance(text, Doubtful) else (text,)
 
 
 def fold(path: str) -> str:
@@ -25,25 +63,59 @@ def fold(path: str) -> str:
     return "/" + "/".join(kept)
 
 
+def squeezed(path: str) -> str:
+    """The plain spelling but for dot segments, which few routers resolve."""
+    kept = [segment for segment in path.removesuffix("\n").split("/") if segment]
+    return "/" + "/".join(kept)
+
+
+def has_dots(path: str) -> bool:
+    """Whether a path has dot segments."""
+    return "/." in path and not _DOTS.isdisjoint(path.removesuffix("\n").split("/"))
+
+
 def without_root(path: str, root: str) -> str:
-    """A path below the place where the app is mounted."""
-    return path[len(root) :] if root and (path == root or path.startswith(root + "/")) else path
+    """A path below the place where the app is mounted.
+
+    Where the root leads a path without a slash behind it (`/shopitems` under `/shop`) some routers take it
+    off all the same (Quart, Django, Litestar).
+    """
+    if not root or not path.startswith(root):
+        return path
+    rest = path[len(root) :]
+    return rest if not rest or rest[0] == "/" else Doubtful(path, f"/{rest}")
 
 
 def path_of(url: str) -> str:
-    """The path of a whole URL, as a client may send it to a proxy."""
+    """The path of a whole URL, as a client may send it to a proxy.
+
+    Without what stands behind `;` in its last segment: so Quart reads it, the one router that takes URLs.
+    """
     try:
-        return urlsplit(url).path
+        return urlparse(url).path
     except ValueError:  # brackets that are none of IPv6
         return url
 
 
 def host_of(text: str) -> str:
-    """A `Host` header (RFC 9110, 7.2) without port; the brackets of an IPv6 address stay."""
-    name, colon, port = text.strip().lower().rpartition(":")
-    if not colon or not (port.isdecimal() or not port) or (":" in name and not name.endswith("]")):
-        name = text.strip().lower()
-    return name.removesuffix(".")
+    """A `Host` header (RFC 9110, 7.2) without port; the brackets of an IPv6 address stay.
+
+    What is no such header some frameworks read all the same: the first of several lines, without what stands
+    before `@` or behind `/`, as in a URL, up to the first colon, with or without the final dot. To others it
+    is no host. It is `Doubtful` then.
+    """
+    whole = text.strip().lower()
+    found = _HOST.fullmatch(whole)
+    if found and not found["name"].endswith("."):
+        return found["name"]
+    first = whole.partition(",")[0]
+    as_in_url = re.split(r"[/?#\\]", first, maxsplit=1)[0].rpartition("@")[2]
+    return Doubtful(*dict.fromkeys([*map(_name, (as_in_url, first, whole)), ""]))
+
+
+def _name(host: str) -> str:
+    """Up to the port, or what looks like one."""
+    return _NAME.match(host)[0].strip().removesuffix(".")  # type: ignore[index]  # it matches nothing, too
 
 
 def parameter_of(query: str, name: str) -> str | None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratelimit_middleware.request import AsgiView, Asked, RequestView, WsgiView
+from ratelimit_middleware.request_texts import readings
 
 pytestmark = pytest.mark.arithmetic
 
@@ -40,9 +41,9 @@ def both(**request: str) -> list[RequestView]:
         (" example.com ", "example.com"),
         ("[2001:DB8::1]:8080", "[2001:db8::1]"),
         ("[2001:db8::1]", "[2001:db8::1]"),
-        ("2001:db8::1", "2001:db8::1"),
+        ("2001:db8::1", "2001"),
         ("192.0.2.1:80", "192.0.2.1"),
-        ("a:b", "a:b"),
+        ("a:b", "a"),
         ("", ""),
     ],
 )
@@ -50,9 +51,46 @@ def test_a_host_has_no_case_no_port_and_no_final_dot(header: str, host: str) -> 
     assert [view.host for view in both(host=header)] == [host, host]
 
 
-def test_without_a_host_header_wsgi_knows_its_servers_name() -> None:
+@pytest.mark.parametrize(
+    ("header", "meanings"),
+    [
+        ("a.example", ("a.example",)),
+        ("a_b.example:80", ("a_b.example",)),
+        ("[::1]:80", ("[::1]",)),
+        *((header, ("a.example", "")) for header in ("a.example.", "a.example:80a", "a.example:+80")),
+        *((header, ("a.example", "")) for header in ("a.example:80:80", "a.example:", "a.example :80")),
+        ("a.example, b.example", ("a.example", "a.example, b.example", "")),
+        ("x@a.example", ("a.example", "x@a.example", "")),
+        ("a.example/x@b", ("a.example", "a.example/x@b", "")),
+        ("[::1]x", ("[::1]", "")),
+        ("[::1", ("",)),
+        ("t\xe9st", ("t\xe9st", "")),
+    ],
+)
+def test_an_odd_host_means_what_some_framework_reads_or_none(header: str, meanings: tuple[str, ...]) -> None:
+    assert [readings(view.host) for view in both(host=header)] == [meanings, meanings]
+
+
+def test_without_a_host_header_the_servers_address_may_take_its_place() -> None:
     assert AsgiView({"type": "http", "path": "/"}).host == ""
-    assert WsgiView({"SERVER_NAME": "Shop.Example"}).host == "shop.example"
+    served = AsgiView({"type": "http", "path": "/", "server": ("Shop.Example", 80)})
+    for view in (served, WsgiView({"SERVER_NAME": "Shop.Example"})):
+        assert readings(view.host) == ("shop.example", "")
+
+
+@pytest.mark.parametrize(
+    ("path", "meanings"),
+    [
+        ("/shop/items", ("/items",)),
+        ("/shop", ("/",)),
+        ("/other", ("/other",)),
+        ("/shopitems", ("/shopitems", "/items")),
+        ("/shopshop/items", ("/shopshop/items", "/shop/items")),
+    ],
+)
+def test_a_root_without_a_slash_behind_it_is_taken_off_by_some(path: str, meanings: tuple[str, ...]) -> None:
+    view = AsgiView({"type": "http", "path": path, "root_path": "/shop"})
+    assert readings(view.path) == meanings
 
 
 @pytest.mark.parametrize(

@@ -7,27 +7,50 @@ many there are. Regular expressions are tried one after the other; a file has fe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
+from uuid import UUID
 
+from ratelimit_middleware.rules.char_sets import lower_case
 from ratelimit_middleware.rules.engines import Fits
-from ratelimit_middleware.rules.route import REGEX, REST, fold, fold_case, regexes, segments
+from ratelimit_middleware.rules.route import REGEX, REST, fold, regexes, segments
 
 __all__ = ["CONVERTERS", "Index"]
 
 _T = TypeVar("_T")
 
 _PARAMETER = re.compile(r"\{[^{}:]+(?::(?P<converter>\w+))?\}")
-# The union of what Starlette and Werkzeug accept, so that no converted segment slips past its rule.
-_FLOAT = re.compile(r"\d+(\.\d+)?")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
+
+
+def _reads(kind: Callable[[str], object]) -> Callable[[str], bool]:
+    def reads(text: str) -> bool:
+        try:
+            kind(text)
+        except ValueError:
+            return False
+        return True
+
+    return reads
+
+
+_is_int = _reads(int)
+
 CONVERTERS: dict[str, Callable[[str], object]] = {
     "str": bool,
-    "int": str.isdecimal,
-    "float": _FLOAT.fullmatch,
-    "uuid": _UUID.fullmatch,
+    "int": lambda text: text.isdecimal() or _is_int(text),  # `int` reads no more than some thousand digits
+    "float": _reads(float),
+    "uuid": _reads(UUID),
 }
-"""What tells whether a segment is of a kind."""
+"""What tells whether a segment is of a kind: all that some framework accepts, so that none slips past its
+rule. Litestar accepts what Python reads (`-1`, `1_0`), the others less."""
+
+_NARROW: dict[str, Callable[[str], object]] = {
+    "str": bool,
+    "int": re.compile(r"[0-9]+").fullmatch,
+    "float": re.compile(r"[0-9]+(\.[0-9]+)?").fullmatch,
+    "uuid": re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}").fullmatch,
+}
+"""The same for `unlimited`: what most accept, as another route may serve the rest."""
 
 
 class _Node(Generic[_T]):
@@ -44,7 +67,7 @@ class _Node(Generic[_T]):
         self.ends: tuple[_T, ...] = ()
         self.rests: tuple[_T, ...] = ()
 
-    def add(self, entry: _T, path: str) -> None:
+    def add(self, entry: _T, path: str, converters: Mapping[str, Callable[[str], object]]) -> None:
         """Put an entry under a spelling of its template."""
         node = self
         for segment in segments(path):
@@ -56,7 +79,7 @@ class _Node(Generic[_T]):
             if converter is None:
                 node = node.literals.setdefault(segment, _Node())
             else:
-                node = node.parameter(CONVERTERS[converter])
+                node = node.parameter(converters[converter])
         node.ends += (entry,)
 
     def parameter(self, test: Callable[[str], object]) -> _Node[_T]:
@@ -97,16 +120,20 @@ class Index(Generic[_T]):
         any_case: whether paths that differ in case only are one.
     """
 
-    __slots__ = ("_any_case", "_fold", "_regexes", "_root")
+    __slots__ = ("_any_case", "_regexes", "_root")
 
     def __init__(self, *, any_case: bool) -> None:
         self._any_case = any_case
-        self._fold = fold_case if any_case else fold
         self._root: _Node[_T] = _Node()
         self._regexes: list[tuple[Fits, _T]] = []
 
-    def add(self, path: str, entry: _T) -> None:
+    def add(self, path: str, entry: _T, *, narrow: bool = False) -> None:
         """Put an entry under the path of a route.
+
+        Args:
+            path: of the route.
+            entry: what `find` gives for paths that fit.
+            narrow: whether a converter takes only what all frameworks accept, or what one of them does.
 
         Raises:
             GrammarError: the path is a regular expression that cannot be used.
@@ -114,16 +141,16 @@ class Index(Generic[_T]):
         if path.startswith(REGEX):
             self._regexes += [(fits, entry) for fits in regexes(path, any_case=self._any_case)]
         else:
-            for spelled in {path, self._fold(path)}:
-                self._root.add(entry, spelled)
+            for spelled in {path, self._folded(fold(path))}:
+                self._root.add(entry, spelled, _NARROW if narrow else CONVERTERS)
 
-    def find(self, path: str) -> tuple[Sequence[_T], Sequence[_T]]:
+    def find(self, path: str, plain: str) -> tuple[Sequence[_T], Sequence[_T]]:
         """The entries that fit a path as it is spelled, and those that fit its plain spelling.
 
         A regular expression cannot be folded as a template is, so a trailing slash in it is met by trying
         the plain spelling with one, too.
         """
-        plain = self._fold(path)
+        plain = self._folded(plain)
         as_seen = self._root.find(path)
         folded = as_seen if plain == path else self._root.find(plain)
         if self._regexes:
@@ -131,6 +158,9 @@ class Index(Generic[_T]):
             as_seen = as_seen + seen
             folded = folded + (seen if plain == path else self._fitting(plain)) + self._fitting(f"{plain}/")
         return as_seen, folded
+
+    def _folded(self, plain: str) -> str:
+        return lower_case(plain) if self._any_case else plain
 
     def _fitting(self, text: str) -> list[_T]:
         if not text.isascii():  # engines know no half surrogate pairs, which a server may let through

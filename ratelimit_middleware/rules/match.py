@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from ratelimit_middleware.request import RequestView
+from ratelimit_middleware.request_texts import fold, has_dots, readings, squeezed
 from ratelimit_middleware.rules.hosts import matches
 from ratelimit_middleware.rules.index import Index
 from ratelimit_middleware.rules.model import Limit, Route, Rule, RuleSet
@@ -30,6 +31,10 @@ class _Entry(NamedTuple):
     rule: Rule
     route: Route
     skips_preflight: bool
+
+
+_Reading: TypeAlias = tuple[dict[int, _Entry], dict[int, _Entry]]
+"""What fits a path as it is spelled and in its plain spelling, by the rule's place in the file."""
 
 
 class Matcher:
@@ -65,13 +70,16 @@ class Matcher:
 
         Rules are matched on the path as the router sees it and on the folded path: a limit found under
         either counts, once; `unlimited` only if both are. `default` counts unless the request is
-        unlimited or a limit of `limits` that is not a shadow counts.
+        unlimited or a limit of `limits` that is not a shadow counts. Where routers may read the path or the
+        host in several ways, the limits of all of them count, and `default` if one of them is not covered.
         """
         kind: str = view.kind
         method = view.method
         if method == "OPTIONS" and self._skips_preflights and _is_preflight(view):
             kind = _PREFLIGHT
         key = (kind, method, view.path, view.host if self._by_host else "")
+        if key[2].__class__ is not str or key[3].__class__ is not str:  # `Doubtful`, equal to what is not
+            return self._always[kind == _PREFLIGHT] + self._routed(*key)
         counted = self._cache.young.get(key)
         if counted is None:
             counted = self._cache.renewed(key)
@@ -82,25 +90,60 @@ class Matcher:
         return counted
 
     def _routed(self, kind: str, method: str, path: str, host: str) -> Counted:
+        is_preflight = kind == _PREFLIGHT
+        wanted = methods_of(kind, method)
+        found = [
+            self._entries(spelled, plain, wanted, name)
+            for spelled, plain in _spellings(path)
+            for name in readings(host)
+        ]
+        entries: dict[int, _Entry] = {}
+        is_unlimited = is_covered = True
+        for as_seen, folded in found:
+            both = {**folded, **as_seen}
+            entries = {**both, **entries}
+            if not (_has_unlimited(as_seen) and _has_unlimited(folded)):
+                is_unlimited = False
+                is_covered &= any(_limits_of(both, is_preflight=is_preflight, only_covering=True))
+        if is_unlimited:
+            return ()
+        counted = _once(_limits_of(entries, is_preflight=is_preflight))
+        return counted if is_covered else counted + self._defaults[is_preflight]
+
+    def _entries(self, path: str, plain: str, wanted: frozenset[str], host: str) -> _Reading:
         as_seen: dict[int, _Entry] = {}
         folded: dict[int, _Entry] = {}
-        wanted = methods_of(kind, method)
         for index in self._indexes:
-            spelled, plain = index.find(path)
-            _choose(spelled, wanted, host, as_seen)
-            _choose(plain, wanted, host, folded)
-        if _has_unlimited(as_seen) and _has_unlimited(folded):
-            return ()
-        entries = {**folded, **as_seen}
-        is_preflight = kind == _PREFLIGHT
-        counted = _once(
-            (limit, entries[order].route.pattern)
-            for order in sorted(entries)
-            if not (is_preflight and entries[order].skips_preflight)
-            for limit in entries[order].rule.limits
-        )
-        enforced = any(limit.covers for limit, _ in counted)
-        return counted if enforced else counted + self._defaults[is_preflight]
+            fitting, fitting_plain = index.find(path, plain)
+            _choose(fitting, wanted, host, as_seen)
+            _choose(fitting_plain, wanted, host, folded)
+        return as_seen, folded
+
+
+def _spellings(path: str) -> Iterator[tuple[str, str]]:
+    """What a path may mean, each time as it is spelled and in its plain spelling.
+
+    A path with dot segments means another one to those who resolve them.
+    """
+    for one in readings(path):
+        plain = fold(one)
+        if has_dots(one):
+            yield one, squeezed(one)
+            yield plain, plain
+        else:
+            yield one, plain
+
+
+def _limits_of(
+    entries: dict[int, _Entry], *, is_preflight: bool, only_covering: bool = False
+) -> Iterator[tuple[Limit, str]]:
+    """The limits of entries in the order of the file, each with its route's pattern."""
+    for order in sorted(entries):
+        entry = entries[order]
+        if not (is_preflight and entry.skips_preflight):
+            for limit in entry.rule.limits:
+                if limit.covers or not only_covering:
+                    yield limit, entry.route.pattern
 
 
 def _indexes(ruleset: RuleSet) -> list[Index[_Entry]]:
@@ -110,7 +153,8 @@ def _indexes(ruleset: RuleSet) -> list[Index[_Entry]]:
         case_sensitive = ruleset.case_sensitive if rule.case_sensitive is None else rule.case_sensitive
         index = indexes.setdefault(case_sensitive, Index(any_case=not case_sensitive))
         for route in rule.routes:
-            index.add(route.path, _Entry(order, rule, route, _skips_preflight(ruleset, rule)))
+            entry = _Entry(order, rule, route, _skips_preflight(ruleset, rule))
+            index.add(route.path, entry, narrow=rule.unlimited)
     return list(indexes.values())
 
 

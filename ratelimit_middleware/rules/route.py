@@ -10,7 +10,7 @@ import re
 
 from ratelimit_middleware.identity import REGISTERED_METHODS
 from ratelimit_middleware.request_texts import fold
-from ratelimit_middleware.rules.char_sets import lower_case, overlap
+from ratelimit_middleware.rules.char_sets import overlap
 from ratelimit_middleware.rules.engines import Fits, compiled
 from ratelimit_middleware.rules.linear import first
 from ratelimit_middleware.rules.model import Route
@@ -23,7 +23,6 @@ __all__ = [
     "REGEX",
     "REST",
     "fold",
-    "fold_case",
     "parse_route",
     "read_method",
     "regexes",
@@ -202,8 +201,3 @@ def _parameter(text: str, name: str, converter: str) -> str:
 def segments(path: str) -> list[str]:
     """The segments of a path; none for `/`."""
     return [] if path == "/" else path.removeprefix("/").split("/")
-
-
-def fold_case(path: str) -> str:
-    """The plain spelling in lower case."""
-    return lower_case(fold(path))

@@ -164,6 +164,35 @@ def spellings() -> Iterator[Case]:
         yield in_turn("path", name, ITEM, Request(target))
 
 
+def numbers() -> Iterator[Case]:
+    """A number, as some frameworks read it and others do not."""
+    for number in (
+        "-1",
+        "+1",
+        "1_0",
+        "%201",
+        "1%20",
+        "%09" + "1",
+        "%d9%a1",
+        "%ef%bc%91",
+        "01",
+        "-0",
+        "1.0",
+        "1e0",
+    ):
+        yield in_turn("number", number, Request("/numbers/1"), Request(f"/numbers/{number}"))
+
+
+def wide() -> Iterator[Case]:
+    """From what `default` limits to a rule that lets more through."""
+    for target in (
+        "/nowhere/#/../../wide/x", "/nowhere/../wide/#", "/wide/../nowhere/#", "/nowhere/./../wide/#",
+        "/nowhere/%2e%2e/wide/#", "/nowhere%2f..%2f..%2fwide/#", "//nowhere/../wide/#", "/nowhere/#;/wide",
+        "/nowhere/#?/wide/x", "/nowhere/#%3f/wide/x", "/nowhere/#\\..\\wide",
+    ):  # fmt: skip
+        yield each("wide", target, varying(Request(target)), missing=True)
+
+
 def kinds() -> Iterator[Case]:
     """Every kind of route, plainly and in a few spellings."""
     for kind, path in KINDS.items():
@@ -269,6 +298,27 @@ def hosts() -> Iterator[Case]:
     yield in_turn("host", "two", ITEM, replace(ITEM, headers=("Host: other",)))
 
 
+def own_hosts() -> Iterator[Case]:
+    """A rule that is for some hosts only."""
+    for name, own in {"name": "api.test", "below": "x.sub.test", "address": "[::1]"}.items():
+        page = Request("/hosted", host=own)
+        for odd in (
+            "{}:80", "{}:8080", "{}:", "{}:80a", "{}:+80", "{}:-1", "{}:80:80", "{}:99999", "{}: 80",
+            "{} :80", "{}.", "{}.:80", "{}, other", "{},other", "{}/", "{}/x", "{}#", "{}?", "{}\\",
+            "{}\t", "user@{}", "other@{}:80", "other:80@{}",
+        ):  # fmt: skip
+            yield in_turn("own host", f"{name} {odd!r}", page, replace(page, host=odd.format(own)))
+        yield in_turn("own host", f"{name} in capitals", page, replace(page, host=own.upper()))
+        for more in ("Host: other", "X-Forwarded-Host: other", "Forwarded: host=other", "X-Host: other"):
+            yield in_turn("own host", f"{name}, {more}", page, replace(page, headers=(more,)))
+        for target in ("http://other/hosted", f"http://{own}/hosted", "//other/hosted"):
+            yield in_turn("own host", f"{name}, {target}", page, replace(page, target=target))
+        yield in_turn("own host", f"{name}, HTTP/1.0", page, replace(page, version="HTTP/1.0"))
+    page = Request("/hosted", host="other")
+    for line in ("X-Forwarded-Host: api.test", "Host: api.test", "Forwarded: host=api.test"):
+        yield each("own host", f"another, {line}", varying(replace(page, headers=(line,))))
+
+
 def handshakes() -> Iterator[Case]:
     """WebSocket handshakes."""
     room = Request("/live/1", headers=HANDSHAKE)
@@ -300,6 +350,9 @@ CASES = (
     *headers(),
     *addresses(),
     *hosts(),
+    *own_hosts(),
+    *numbers(),
+    *wide(),
     *handshakes(),
 )
 GROUPS = tuple(dict.fromkeys(case.group for case in CASES))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ratelimit_middleware.errors import RuleFileError
 from ratelimit_middleware.request import Kind
+from ratelimit_middleware.request_texts import Doubtful
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.match import Matcher
 from ratelimit_middleware.rules.model import RuleSet
@@ -156,10 +157,14 @@ def test_a_parameter_is_one_segment_that_is_not_empty() -> None:
         ("/{x:int}", "/12", True),
         ("/{x:int}", "/١٢", True),  # Werkzeug converts these digits as well
         ("/{x:int}", "/a12", False),
-        ("/{x:int}", "/-12", False),
+        ("/{x:int}", "/" + "1" * 5000, True),
+        *(("/{x:int}", path, True) for path in ("/-12", "/+1", "/1_0", "/ 1")),  # and Litestar these
+        ("/{x:int}", "/1.5", False),
         ("/{x:float}", "/1.5", True),
         ("/{x:float}", "/15", True),
-        ("/{x:float}", "/1.", False),
+        *(("/{x:float}", path, True) for path in ("/1.", "/.5", "/1e5", "/nan", "/-1")),
+        ("/{x:float}", "/1.5.2", False),
+        ("/{x:uuid}", "/{123e4567e89b12d3a456426614174000}", True),
         ("/{x:uuid}", "/123e4567-e89b-12d3-a456-426614174000", True),
         ("/{x:uuid}", "/123e4567e89b12d3a456426614174000", True),
         ("/{x:uuid}", "/123e4567", False),
@@ -295,6 +300,45 @@ def test_a_rule_may_be_for_some_hosts_only() -> None:
         assert at(rules, host) == ["hosted"]
     for host in ("example.com", "shop.example", "xshop.example", "evil.example", ""):
         assert at(rules, host) == ["default"]
+
+
+def test_a_host_that_may_mean_two_counts_for_both() -> None:
+    rules = matcher({"/x": {"limit": "5/s", "hosts": "a.example"}, "/**": "unlimited"}, default="2/s")
+    assert at(rules, "a.example") == []
+    rules = matcher({"/x": {"limit": "5/s", "hosts": "a.example", "name": "hosted"}}, default="2/s")
+    assert at(rules, "a.example") == ["hosted"]  # and is remembered
+    assert at(rules, Doubtful("a.example", "")) == ["hosted", "default"]
+    assert at(rules, Doubtful("b.example", "a.example")) == ["hosted", "default"]
+    free = matcher({"/x": {"limit": "unlimited", "hosts": "a.example"}}, default="2/s")
+    assert at(free, Doubtful("a.example", "")) == ["default"]
+
+
+def test_a_path_that_may_mean_two_counts_for_both() -> None:
+    rules = matcher({"/items": "5/s", "/shopitems": "9/s", "/free": "unlimited"}, default="2/s")
+    assert counted(rules, "/shopitems") == ["shopitems"]
+    assert counted(rules, Doubtful("/shopitems", "/items")) == ["items", "shopitems"]
+    assert counted(rules, Doubtful("/shopx", "/items")) == ["items", "default"]
+    assert counted(rules, Doubtful("/free", "/items")) == ["items"]
+    assert counted(rules, Doubtful("/free", "/shopfree")) == ["default"]
+
+
+def test_dot_segments_do_not_lead_from_default_to_a_wider_rule() -> None:
+    """A router that does not resolve them serves `/files/../static/x` by what `default` covers."""
+    rules = matcher({"/static/**": "9/s", "/free/**": "unlimited", "/page": "5/s"}, default="2/s")
+    assert counted(rules, "/files/../static/x") == ["static", "default"]
+    assert counted(rules, "/static/../files") == ["static", "default"]
+    assert counted(rules, "/static/./x") == ["static"]
+    assert counted(rules, "//page/.") == ["page", "default"]
+    assert counted(rules, "/files/../free/x") == ["default"]
+    assert counted(rules, "//page/") == ["page"]
+    assert counted(rules, "/static/...") == ["static"]
+
+
+def test_unlimited_holds_only_for_what_all_frameworks_convert() -> None:
+    rules = matcher({"/{x:int}": "unlimited", "/{name}": "5/s"})
+    assert counted(rules, "/12") == []
+    for path in ("/-1", "/1_0", "/\u0661"):
+        assert counted(rules, path) == ["name"]
 
 
 def test_a_single_host_needs_no_list() -> None:

@@ -42,10 +42,11 @@ urlpatterns = [
     path("items/<id>", page),
     path("api/", include([path("v1/", include((things, "things")))])),
     path("mounted/inner/<id>", page),
+    path("numbers/<int:id>", page),
     path("class/<id>", Page.as_view()),
     re_path(r"^files/(?P<rest>.+)$", page),
     *(path(f"{name}/<id>", page) for name in ("by-route", "by-path", "by-method")),
-    *(path(name, page) for name in ("page", "search", "user", "health")),
+    *(path(name, page) for name in ("page", "search", "user", "hosted", "health")),
 ]
 urlpatterns.append(path("late/<id>", page))
 

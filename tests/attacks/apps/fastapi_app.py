@@ -34,9 +34,16 @@ outer.include_router(inner)
 app.include_router(outer, prefix="/api")
 mounted.add_api_route("/inner/{id}", page, methods=METHODS)
 app.mount("/mounted", mounted)
-for path in ("/items/{id}", "/files/{rest:path}", "/by-route/{id}", "/by-path/{id}", "/by-method/{id}"):
+for path in (
+    "/items/{id}",
+    "/files/{rest:path}",
+    "/numbers/{id:int}",
+    "/by-route/{id}",
+    "/by-path/{id}",
+    "/by-method/{id}",
+):
     app.add_api_route(path, page, methods=METHODS)
-for path in ("/page", "/search", "/user", "/health"):
+for path in ("/page", "/search", "/user", "/hosted", "/health"):
     app.add_api_route(path, page, methods=METHODS)
 app.add_api_route("/class/{id}", Pages("page").page, methods=METHODS)
 app.add_middleware(RateLimitMiddleware, rules=RULES)

@@ -34,8 +34,15 @@ inner.add_url_rule("/<id>", "page", page, methods=METHODS)
 outer.register_blueprint(inner)
 app.register_blueprint(outer, url_prefix="/api/v1")
 mounted.add_url_rule("/inner/<id>", "page", page, methods=METHODS)
-for place in ("/items/<id>", "/files/<path:rest>", "/by-route/<id>", "/by-path/<id>", "/by-method/<id>"):
+for place in (
+    "/items/<id>",
+    "/files/<path:rest>",
+    "/numbers/<int:id>",
+    "/by-route/<id>",
+    "/by-path/<id>",
+    "/by-method/<id>",
+):
     app.add_url_rule(place, place.replace(".", ""), page, methods=METHODS)
-for place in ("/page", "/search", "/user", "/health", "/late/<id>"):
+for place in ("/page", "/search", "/user", "/hosted", "/health", "/late/<id>"):
     app.add_url_rule(place, place, page, methods=METHODS)
 app.add_url_rule("/class/<id>", "class", Page.as_view("class"), methods=METHODS)

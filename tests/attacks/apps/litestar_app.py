@@ -47,13 +47,19 @@ async def mounted(scope: Any, receive: Any, send: Any) -> None:
 
 
 things = Router("/things", route_handlers=[page("/{id:str}")])
-paths = ("/items/{id:str}", "/files/{rest:path}", "/by-route/{id:str}", "/by-path/{id:str}")
+paths = (
+    "/items/{id:str}",
+    "/files/{rest:path}",
+    "/numbers/{id:int}",
+    "/by-route/{id:str}",
+    "/by-path/{id:str}",
+)
 app_itself = Litestar(
     route_handlers=[
         Router("/api", route_handlers=[Router("/v1", route_handlers=[things])]),
         Pages,
         live,
-        page(*paths, "/by-method/{id:str}", "/page", "/search", "/user", "/health"),
+        page(*paths, "/by-method/{id:str}", "/page", "/search", "/user", "/hosted", "/health"),
         mounted,
     ],
     openapi_config=None,

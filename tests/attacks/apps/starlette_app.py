@@ -36,7 +36,14 @@ async def live(websocket: WebSocket) -> None:
 
 things = [Route("/things/{id}", page, methods=METHODS)]
 mounted = Starlette(routes=[Mount("/", routes=[Route("/inner/{id}", page, methods=METHODS)])])
-paths = ("/items/{id}", "/files/{rest:path}", "/by-route/{id}", "/by-path/{id}", "/by-method/{id}")
+paths = (
+    "/items/{id}",
+    "/files/{rest:path}",
+    "/numbers/{id:int}",
+    "/by-route/{id}",
+    "/by-path/{id}",
+    "/by-method/{id}",
+)
 app = Starlette(
     routes=[
         Mount("/api", routes=[Mount("/v1", routes=things)]),
@@ -44,7 +51,7 @@ app = Starlette(
         Route("/class/{id}", Page),
         WebSocketRoute("/live/{room}", live),
         *(Route(path, page, methods=METHODS) for path in paths),
-        *(Route(path, page, methods=METHODS) for path in ("/page", "/search", "/user", "/health")),
+        *(Route(path, page, methods=METHODS) for path in ("/page", "/search", "/user", "/hosted", "/health")),
     ]
 )
 app.add_middleware(RateLimitMiddleware, rules=RULES)
