@@ -7,29 +7,28 @@ clock stands still; what the store was asked is written down.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 from urllib.parse import unquote
 
 from ratelimit_middleware._types import Scope
-from ratelimit_middleware.algorithms.penalty import Penalty, Strike
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.answers import Answers
-from ratelimit_middleware.client import SeenView
+from ratelimit_middleware.cli.explain_limits import limit_lines
+from ratelimit_middleware.client import Client, SeenView
 from ratelimit_middleware.clock import ManualClock
-from ratelimit_middleware.decision import Decision, Policy, Verdict
+from ratelimit_middleware.decision import Policy, Verdict
 from ratelimit_middleware.errors import RuleFileError
 from ratelimit_middleware.headers import Field
 from ratelimit_middleware.registry import LimiterRegistry
 from ratelimit_middleware.request import AsgiView, RequestView
 from ratelimit_middleware.responses import Refusal, reason
-from ratelimit_middleware.rules.key_grammar import key_text
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.match import Matcher
-from ratelimit_middleware.rules.model import KeyPart, Limit, Rule, RuleSet
-from ratelimit_middleware.stores.base import Check
+from ratelimit_middleware.rules.model import KeyPart, Limit, RuleSet
 from ratelimit_middleware.stores.memory import MemoryStore
 from ratelimit_middleware.verdicts import DENIED, EXEMPT, WOULD_DENY
 
@@ -47,7 +46,7 @@ class Question(NamedTuple):
         ip: the client's address.
         headers: names and values.
         repeat: how often the request is sent, all at one moment.
-        user: who is logged in; None = nobody.
+        user: who sends it, wherever the file looks for users; None = whom the request itself names.
     """
 
     method: str
@@ -65,16 +64,19 @@ class _Step(NamedTuple):
     fields: list[Field]
 
 
-class _WatchedStore(MemoryStore):
-    """A memory store that remembers what it was last asked."""
+class _Posed(SeenView):
+    """A request of a user who is named, wherever the file looks for users."""
 
-    asked: Sequence[Check] = ()
+    __slots__ = ("_posed_as",)
 
-    def take(self, checks: Sequence[Check]) -> list[Decision]:
-        """As `MemoryStore.take`."""
-        if not any(isinstance(check.algorithm, Strike) for check in checks):
-            self.asked = [check for check in checks if not isinstance(check.algorithm, Penalty)]
-        return super().take(checks)
+    def __init__(self, view: RequestView, client: Client, posed_as: str | None) -> None:
+        super().__init__(view, client)
+        self._posed_as = posed_as
+
+    @property
+    def user(self) -> str | None:
+        """Who is named; else as the file says."""
+        return super().user if self._posed_as is None else self._posed_as
 
 
 def explain(file: str, question: Question) -> tuple[str, int]:
@@ -92,21 +94,22 @@ def explain(file: str, question: Question) -> tuple[str, int]:
 
 
 def _told(ruleset: RuleSet, question: Question) -> Iterator[str]:
-    store = _WatchedStore(clock=ManualClock())
-    registry = LimiterRegistry(ruleset, store)
+    registry = LimiterRegistry(ruleset, MemoryStore(clock=ManualClock()))
+    registry.note_checks()
     failures: list[Exception] = []
     answers = Answers(ruleset, failures.append)
-    view = SeenView(AsgiView(_scope(question)), ruleset.client)
+    view = _Posed(AsgiView(_scope(question)), ruleset.client, question.user)
     try:
         verdicts = asyncio.run(_sent(registry, view, question.repeat))
     except Exception as error:  # noqa: BLE001 - a function of the app may raise anything
         yield f"\nthe limits cannot be checked: {type(error).__name__}: {error}"
         yield from _answers([_step(EXEMPT, answers.undecided(view, error))])
         return
-    if not store.asked:
-        yield _why_free(ruleset, view, verdicts[0]) if verdicts[0].allowed else _why_denied(verdicts[0])
-    yield from _limits(ruleset, store.asked, verdicts[0])
-    yield from _answers([_step(verdict, answers.answer(view, verdict)) for verdict in verdicts])
+    reason = _listed(verdicts[0])
+    limits = [] if reason else list(limit_lines(ruleset, view, registry.counted(view)))
+    yield from limits or [reason or _why_free(ruleset, view)]
+    blocks = {limit.penalty.policy.name for rule in ruleset.rules for limit in rule.limits if limit.penalty}
+    yield from _answers([_step(verdict, answers.answer(view, verdict), blocks) for verdict in verdicts])
     if failures:
         yield f"\nthe own responder failed: {type(failures[0]).__name__}: {failures[0]}"
 
@@ -116,30 +119,8 @@ async def _sent(registry: LimiterRegistry, view: RequestView, repeat: int) -> li
     return [await registry.admit_async(view) for _ in range(repeat)]
 
 
-def _limits(ruleset: RuleSet, checks: Sequence[Check], verdict: Verdict) -> Iterator[str]:
-    """Each limit that counts, with its bucket."""
-    homes = {limit.policy.name: (rule, limit) for rule in _rules(ruleset) for limit in rule.limits}
-    told = (*verdict.outcomes, *verdict.shadows)  # those that enforce come first
-    enforced = iter(told)
-    watched = iter(told[sum(not check.shadow for check in checks) :])
-    for check in checks:
-        policy = next(watched if check.shadow else enforced).policy
-        watches = check.shadow or ruleset.shadow
-        yield f"\n{policy.name}: {policy.text}{', shadow: never refuses' if watches else ''}"
-        if policy.name in homes:
-            rule, limit = homes[policy.name]
-            yield f"  rule    {rule.name}"
-            yield f"  key     {key_text(limit.key)}"
-        yield f"  bucket  {check.key}"
-        yield f"  cost    {check.cost}"
-
-
-def _why_free(ruleset: RuleSet, view: RequestView, verdict: Verdict) -> str:
+def _why_free(ruleset: RuleSet, view: RequestView) -> str:
     """Which rule lets a request pass uncounted."""
-    if verdict is WOULD_DENY:
-        return "\nthe request is on the list `deny`, and the file only watches"
-    if verdict is EXEMPT:
-        return "\nthe request is on the list `exempt`"
     for rule in ruleset.limits:
         limited = replace(rule, unlimited=False, limits=(_PROBE,), skip_preflight=False)
         probe = replace(ruleset, limits=(limited,), always=(), default=None)
@@ -148,11 +129,15 @@ def _why_free(ruleset: RuleSet, view: RequestView, verdict: Verdict) -> str:
     return "\nno rule matches"
 
 
-def _why_denied(verdict: Verdict) -> str:
-    """Which limit refuses a request without counting it."""
-    if verdict is DENIED:
-        return "\nthe request is on the list `deny`"
-    return f"\n{', '.join(verdict.violated)}: the request lacks a part of the key, and `missing: deny`"
+def _listed(verdict: Verdict) -> str:
+    """Why no limit is looked at; empty if they are."""
+    if verdict is WOULD_DENY:
+        return "\nthe request is on the list `deny`, and the file only watches"
+    if verdict is EXEMPT or verdict is DENIED:
+        return f"\nthe request is on the list `{'exempt' if verdict is EXEMPT else 'deny'}`"
+    if not verdict.allowed and not verdict.asked:
+        return f"\n{', '.join(verdict.violated)}: the request lacks a part of the key, and `missing: deny`"
+    return ""
 
 
 def _answers(steps: list[_Step]) -> Iterator[str]:
@@ -167,18 +152,11 @@ def _answers(steps: list[_Step]) -> Iterator[str]:
         number = last + 1
 
 
-def _step(verdict: Verdict, reply: Refusal | list[Field]) -> _Step:
+def _step(verdict: Verdict, reply: Refusal | list[Field], blocks: AbstractSet[str] = frozenset()) -> _Step:
     if isinstance(reply, Refusal):
-        return _refused(reply)
+        blocked = ", blocked by the penalty" if not blocks.isdisjoint(verdict.violated) else ""
+        return _Step(f"refused with {reply.status} {reason(reply.status)}{blocked}", reply.headers)
     return _Step(f"admitted after {verdict.wait_ns / 1e9:g} s" if verdict.wait_ns else "admitted", reply)
-
-
-def _refused(refusal: Refusal) -> _Step:
-    return _Step(f"refused with {refusal.status} {reason(refusal.status)}", refusal.headers)
-
-
-def _rules(ruleset: RuleSet) -> list[Rule]:
-    return [*ruleset.limits, *ruleset.always, *([ruleset.default] if ruleset.default else [])]
 
 
 def _scope(question: Question) -> Scope:
@@ -191,5 +169,4 @@ def _scope(question: Question) -> Scope:
         "query_string": query.encode(),
         "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in question.headers],
         "client": (question.ip, 0),
-        "user": question.user,
     }

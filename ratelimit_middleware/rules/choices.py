@@ -140,6 +140,12 @@ class Overrides:
             return self.exact[value]
         return next((other for glob, other in self.globs if fnmatchcase(value, glob)), limit)
 
+    def named(self, value: str) -> str | None:
+        """The value or glob of the file that is found for a value; None if it has no override."""
+        if value in self.exact:
+            return value
+        return next((glob for glob, _ in self.globs if fnmatchcase(value, glob)), None)
+
 
 @dataclass(frozen=True, slots=True)
 class AskedLimit:

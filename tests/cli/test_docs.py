@@ -22,11 +22,12 @@ limits:
   /health: unlimited
 default: 300/minute
 """
+(REPORTS,) = re.findall(r"^```yaml\n(tiers:.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 SECOND = "limits:\n  /api/**: 30/minute\n  /api/items: 40/minute\n"
 
 
 def test_the_page_has_examples() -> None:
-    assert len(EXAMPLES) == 4
+    assert len(EXAMPLES) == 5
 
 
 @pytest.mark.parametrize(("line", "output"), EXAMPLES)
@@ -39,6 +40,7 @@ def test_an_example_of_the_page_prints_this(
 ) -> None:
     (tmp_path / "ratelimit.yaml").write_text(RULES)
     (tmp_path / "second.yaml").write_text(SECOND)
+    (tmp_path / "reports.yaml").write_text(REPORTS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
 

@@ -202,3 +202,120 @@ def test_the_client_behind_a_trusted_proxy_is_found(tmp_path: Path) -> None:
     for peer, client in (("10.0.0.5", "198.51.100.7"), ("192.0.2.7", "192.0.2.7")):
         text, _ = explain(str(path), Question("GET", "/", peer, headers))
         assert f"  bucket  default|{client}\n" in text
+
+
+WHO = """
+client: {user: "header:X-User", trusted: true}
+tiers:
+  {by: "header:X-Plan", trusted: true, free: {scale: 1}, pro: {scale: 10}, own: 9/second, staff: unlimited}
+limits:
+  /api:
+    name: api
+    limit: 2/minute per user
+    concurrency: 3
+    tiers: true
+    overrides: {"bot-*": 1/minute, vip: unlimited}
+    charge: {on_status: [401, 403, 5xx]}
+    penalty: {after: 2, block: [1m, 90s, 2h]}
+  /render: {limit: 10/second per global, behavior: queue, queue: {max_waiting: 3}}
+  /chat: {limit: 1000/minute, cost: {reserve: 10, actual: bytes}, enforce: 25%, exempt: {methods: POST}}
+  /found: {limit: 5/minute, charge: "python:tests.rules.app_functions:broken"}
+  /who: {limit: [5/minute per user, 5/hour], missing: skip}
+  /said: "python:tests.rules.app_functions:plan_limit"
+unmatched_routes: skip
+default: 5/minute
+"""
+
+
+def shown(
+    tmp_path: Path, method: str, path: str, *, user: str | None = None, repeat: int = 1, **headers: str
+) -> str:
+    sent = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+    return explain(rules_of(tmp_path, WHO), Question(method, path, "192.0.2.7", sent, repeat, user))[0]
+
+
+def test_tiers_overrides_charges_and_penalties_stand_with_their_limit(tmp_path: Path) -> None:
+    text = shown(tmp_path, "GET", "/api", user="bot-7", repeat=3)
+
+    assert (
+        """\
+api: 1/minute
+  rule    api
+  key     user
+  bucket  api|bot-7
+  cost    1
+  numbers for the override `bot-*`
+  charge  given back unless the status is 401, 403, 500-599
+  penalty after 2 refusals in a row: blocked for 1m, 90s, 2h
+
+api-2: 3 at a time
+  rule    api
+  key     ip
+  bucket  api%23in-progress|192.0.2.7
+  cost    1
+  numbers for requests of no tier
+  charge  given back at the end of the response
+
+request 1: admitted
+"""
+        in text
+    )
+    assert "request 2: refused with 429 Too Many Requests\n" in text
+    assert "request 3: refused with 429 Too Many Requests, blocked by the penalty\n" in text
+
+
+@pytest.mark.parametrize(
+    ("plan", "first", "slots", "whose"),
+    [
+        ("pro", "20/minute", 30, "for the tier `pro`"),
+        ("own", "9/second", 3, "for the tier `own`"),
+        ("gold", "2/minute", 3, "for requests of no tier, the file names no `gold`"),
+    ],
+)
+def test_the_numbers_of_a_tier_are_shown(
+    tmp_path: Path, plan: str, first: str, slots: int, whose: str
+) -> None:
+    text = shown(tmp_path, "GET", "/api", user="ann", X_Plan=plan)
+
+    assert f"\napi: {first}\n" in text
+    assert f"\napi-2: {slots} at a time\n" in text
+    assert text.count(f"  numbers {whose}\n") == 2
+
+
+def test_a_limit_that_matches_and_does_not_count_says_why(tmp_path: Path) -> None:
+    assert "because unlimited for the override `vip`\n" in shown(tmp_path, "GET", "/api", user="vip")
+    staff = shown(tmp_path, "GET", "/api", X_Plan="staff")
+    assert staff.count(", does not count\n") == staff.count("because unlimited for the tier `staff`\n") == 2
+    exempt = shown(tmp_path, "POST", "/chat")
+    assert "because the request is on the list `exempt` of the rule\n" in exempt
+    assert "\ndefault: 5/minute\n" in exempt
+    assert "charge  given back if no route of the app fits\n" in exempt
+    lacking = shown(tmp_path, "GET", "/who")
+    assert "because the request lacks a part of the key, and `missing: skip`\n" in lacking
+    assert "told by tests.rules.app_functions:plan_limit\n" in shown(tmp_path, "GET", "/said", x_limit="3/s")
+
+
+def test_a_queue_a_share_and_what_is_settled_are_shown(tmp_path: Path) -> None:
+    assert "  waits   at most 0.3 s\n" in shown(tmp_path, "GET", "/render")
+    chat = shown(tmp_path, "GET", "/chat")
+    assert "  enforce for 25% of the clients: this one is " in chat
+    assert "  charge  settled to bytes of the response\n" in chat
+    assert "given back unless tests.rules.app_functions:broken says" in shown(tmp_path, "GET", "/found")
+
+
+def test_a_user_may_be_posed_as_wherever_the_file_looks_for_users(tmp_path: Path) -> None:
+    assert "bucket  api|ann\n" in shown(tmp_path, "GET", "/api", X_User="ann")
+    assert "bucket  api|bob\n" in shown(tmp_path, "GET", "/api", X_User="ann", user="bob")
+    assert "bucket  api|!192.0.2.7\n" in shown(tmp_path, "GET", "/api")
+    file = rules_of(tmp_path, f"client: {{user: '{APP}:tenant_async'}}\ndefault: 5/minute per user\n")
+    assert "bucket  default|bob\n" in explain(file, Question("GET", "/", user="bob"))[0]
+
+
+def test_a_request_on_a_list_of_the_file_says_so(tmp_path: Path) -> None:
+    lists = "deny: {ips: 192.0.2.7}\nexempt: {headers: {x-internal: let-me-in}}\ndefault: 5/minute\n"
+    file = rules_of(tmp_path, lists)
+
+    assert "\nthe request is on the list `deny`\n" in explained(file, "GET", "/")
+    passed = explain(file, Question("GET", "/", headers=(("X-Internal", "let-me-in"),)))[0]
+    assert "\nthe request is on the list `exempt`\n" in passed
+    assert "\ndefault:" not in passed
