@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ratelimit_middleware._types import ASGIApp, Message, Receive, Scope, Send
 from ratelimit_middleware.answers import Answers
+from ratelimit_middleware.asgi_refusal import refuse, wire
 from ratelimit_middleware.build import RulesSource, build_registry, build_reporter
 from ratelimit_middleware.clock import Clock
 from ratelimit_middleware.coverage import warn_of_idle_rules
@@ -19,6 +20,7 @@ from ratelimit_middleware.faults import (
     SETTLING_FAILED,
     FaultLog,
 )
+from ratelimit_middleware.flows import KeptViews, has_flows
 from ratelimit_middleware.headers import Field
 from ratelimit_middleware.nested import TOLD, Told, told_of
 from ratelimit_middleware.request import AsgiView, RequestView
@@ -37,8 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["RateLimitMiddleware"]
 
 _STARTS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
-_WIRE_NAMES = {name: name.lower().encode("latin-1") for name in ("RateLimit-Policy", "RateLimit")}
-_POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
+_NEEDS_ANYIO = (
+    "rules with `behavior: queue` or `messages` need anyio under ASGI: pip install ratelimit-middleware[asgi]"
+)
 
 
 class RateLimitMiddleware:
@@ -57,7 +60,7 @@ class RateLimitMiddleware:
     Raises:
         RuleFileError: the rules hold mistakes.
         StoreError: the store cannot be opened.
-        ImportError: a rule delays requests, and anyio is not installed.
+        ImportError: a rule delays requests or limits what flows, and anyio is not installed.
     """
 
     def __init__(
@@ -77,10 +80,13 @@ class RateLimitMiddleware:
         self._unsettled = FaultLog(SETTLING_FAILED, clock=clock)
         self._queue = _queue(self._registry.ruleset, self._undo)
         self._reporter = build_reporter(self._registry, hooks, clock)
-        self._views = Views(self._registry.ruleset, AsgiView, clock)
+        self._views: Views | KeptViews = Views(self._registry.ruleset, AsgiView, clock)
         self._answers = Answers(
             self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report, self._views.refused
         )
+        if has_flows(self._registry.ruleset):
+            self._views = KeptViews(self._views)
+            self._app = self._limiting_flows(self._views, hooks, clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -114,6 +120,18 @@ class RateLimitMiddleware:
             verdict, receive = verdict._replace(bookings=turn.bookings), turn.receive
         await self._admitted(view, scope, receive, send, outer, verdict, reply)
 
+    def _limiting_flows(self, views: KeptViews, hooks: Sequence[Hook], clock: Clock | None) -> ASGIApp:
+        """The app, behind a layer of its own.
+
+        Raises:
+            ImportError: anyio is not installed.
+        """
+        try:
+            from ratelimit_middleware.asgi_flows import AsgiFlows
+        except ImportError as error:
+            raise ImportError(_NEEDS_ANYIO) from error
+        return AsgiFlows(self._app, self._registry, views, self._answers, hooks, clock)
+
     async def _admitted(
         self,
         view: RequestView,
@@ -125,7 +143,7 @@ class RateLimitMiddleware:
         fields: list[Field],
     ) -> None:
         """Call the app, and see to it that its response tells what is left."""
-        told, is_told_here = told_of(outer, verdict, _wire(fields), self._registry.place)
+        told, is_told_here = told_of(outer, verdict, wire(fields), self._registry.place)
         scope[TOLD] = told
         telling = _adding(told.fields, send) if is_told_here else send
         try:
@@ -147,7 +165,7 @@ class RateLimitMiddleware:
             scope[TOLD].fields.clear()
         if verdict.bookings:
             await self._undo(verdict.bookings)
-        await _refuse(scope, receive, send, refusal)
+        await refuse(scope, receive, send, refusal)
 
     async def _serve(self, stay: Stay, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the app for a request whose bookings must hear of the response."""
@@ -203,9 +221,7 @@ def _queue(ruleset: RuleSet, give_back: Callable[[Bookings], Awaitable[None]]) -
     try:
         from ratelimit_middleware.asgi_queue import AsgiQueue
     except ImportError as error:
-        raise ImportError(
-            "a rule with `behavior: queue` needs anyio under ASGI: pip install ratelimit-middleware[asgi]"
-        ) from error
+        raise ImportError(_NEEDS_ANYIO) from error
     return AsgiQueue(give_back)
 
 
@@ -221,29 +237,3 @@ def _adding(extra: list[tuple[bytes, bytes]], send: Send) -> Send:
         return send(message)
 
     return send_with_fields
-
-
-async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
-    if scope["type"] == "http":
-        await _respond(send, "http.response", refusal)
-    elif (await receive())["type"] != "websocket.connect":
-        return  # the client has gone
-    elif "websocket.http.response" in (scope.get("extensions") or ()):
-        await _respond(send, "websocket.http.response", refusal)
-    else:
-        # Closed before it was accepted: the server answers the handshake with 403.
-        await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": "rate limit"})
-
-
-async def _respond(send: Send, kind: str, refusal: Refusal) -> None:
-    headers = _wire(refusal.headers)
-    await send({"type": f"{kind}.start", "status": refusal.status, "headers": headers})
-    await send({"type": f"{kind}.body", "body": refusal.body})
-
-
-def _wire(fields: list[Field]) -> list[tuple[bytes, bytes]]:
-    """Fields as ASGI wants them: bytes, names in lower case."""
-    return [
-        (_WIRE_NAMES.get(name) or name.lower().encode("latin-1"), value.encode("latin-1"))
-        for name, value in fields
-    ]

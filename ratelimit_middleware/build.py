@@ -71,7 +71,7 @@ def build_registry(
     elif isinstance(store, MemoryStore):
         warn_of_workers()
     if isinstance(store, ChoosyStore):
-        for limit in (limit for rule in ruleset.rules for limit in rule.limits):
+        for limit in (limit for rule in ruleset.rules for limit in rule.all_limits):
             for one in (limit, *limit.alternatives()):
                 store.accept(one.algorithm)
     route_of = None if app is None else SelectedRoute(app)
@@ -108,7 +108,7 @@ def processes_warning(registry: LimiterRegistry) -> ProcessesWarning:
 def _guarded(store: Store | AsyncStore, ruleset: RuleSet, clock: Clock | None) -> Store | AsyncStore:
     """The store behind a guard, where it may fail and something is to be done about it."""
     settings = ruleset.store
-    own = {limit.on_error for rule in ruleset.rules for limit in rule.limits} - {None}
+    own = {limit.on_error for rule in ruleset.rules for limit in rule.all_limits} - {None}
     if isinstance(store, (MemoryStore, DividedStore, GuardedStore, GuardedAsyncStore)):
         return store
     if not (settings.is_remote or settings.on_error or own):
@@ -126,7 +126,7 @@ def _refuse_async(ruleset: RuleSet) -> None:
             " name a plain function",
         )
         for rule in ruleset.rules
-        for limit in rule.limits
+        for limit in rule.all_limits
         for asked in limit.awaited()
     ]
     if problems:

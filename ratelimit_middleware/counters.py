@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ratelimit_middleware.events import VerdictEvent, VerdictKind
+from ratelimit_middleware.events import FlowEvent, FlowEventKind, VerdictEvent, VerdictKind
 
 __all__ = ["Counters", "Counts", "RuleCounts"]
 
@@ -21,6 +21,10 @@ class RuleCounts(NamedTuple):
         delayed: how many were admitted after a wait.
         refused: how many it refused itself.
         would_refuse: how many it would have refused, had it not only watched.
+        messages_delayed: messages of WebSockets that it held back.
+        messages_dropped: how many it dropped.
+        connections_closed: WebSockets that it closed.
+        would_limit: how often it would have done one of these, had it not only watched.
     """
 
     checked: int = 0
@@ -28,6 +32,17 @@ class RuleCounts(NamedTuple):
     delayed: int = 0
     refused: int = 0
     would_refuse: int = 0
+    messages_delayed: int = 0
+    messages_dropped: int = 0
+    connections_closed: int = 0
+    would_limit: int = 0
+
+
+_FLOWS: Mapping[FlowEventKind, str] = {
+    "delayed": "messages_delayed",
+    "dropped": "messages_dropped",
+    "closed": "connections_closed",
+}
 
 
 class Counts(NamedTuple):
@@ -65,6 +80,11 @@ class Counters:
             self._count("would_refuse", refusing)
             if event.kind in ("admitted", "delayed"):
                 self._count(event.kind, event.rules)
+
+    def on_flow(self, event: FlowEvent) -> None:
+        """Count what a limit has done within a request."""
+        with self._lock:
+            self._count("would_limit" if event.shadow else _FLOWS[event.kind], (event.rule,))
 
     def snapshot(self) -> Counts:
         """The counts of now."""

@@ -8,7 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-__all__ = ["CHECKED", "Hook", "Shadow", "VerdictEvent", "VerdictKind"]
+__all__ = [
+    "CHECKED",
+    "FlowEvent",
+    "FlowEventKind",
+    "FlowHook",
+    "Hook",
+    "Shadow",
+    "VerdictEvent",
+    "VerdictKind",
+]
 
 CHECKED = "ratelimit_middleware.checked"
 """Where the registry leaves what it has checked, by the names of the policies, in the memo of a view."""
@@ -16,6 +25,8 @@ CHECKED = "ratelimit_middleware.checked"
 VerdictKind: TypeAlias = Literal[
     "admitted", "delayed", "refused", "denied", "exempt", "uncounted", "unavailable"
 ]
+
+FlowEventKind: TypeAlias = Literal["delayed", "dropped", "closed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +97,34 @@ class Hook(Protocol):
         Called on the event loop (ASGI) or in the request's thread (WSGI, several at once). What it raises is
         logged once a minute and disturbs neither the request nor other hooks.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class FlowEvent:
+    """A limit on what flows within a request has stepped in.
+
+    Attributes:
+        at_ns: when, ns since the epoch.
+        kind: `delayed` (a message waits), `dropped` (it is lost) or `closed` (so is the connection).
+        rule: name of the rule.
+        policy: name of its limit.
+        key: the client, as the key of that limit's bucket stands in the store.
+        wait_ns: how long it waits.
+        shadow: nothing of the kind has happened: the limit only watches.
+    """
+
+    at_ns: int
+    kind: FlowEventKind
+    rule: str
+    policy: str
+    key: str
+    wait_ns: int = 0
+    shadow: bool = False
+
+
+@runtime_checkable
+class FlowHook(Protocol):
+    """What a hook has that wants to hear of what flows as well."""
+
+    def on_flow(self, event: FlowEvent) -> None:
+        """As `Hook.on_verdict`."""

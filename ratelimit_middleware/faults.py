@@ -9,6 +9,7 @@ from ratelimit_middleware.clock import NS_PER_SECOND, Clock, SystemClock
 from ratelimit_middleware.errors import StoreUnavailableError
 
 __all__ = [
+    "FLOWS_FAILED",
     "HOOK_FAILED",
     "LIMITER_FAILED",
     "LIMITER_FAILED_WATCHING",
@@ -18,6 +19,7 @@ __all__ = [
     "FaultLogs",
 ]
 
+FLOWS_FAILED = "limits on what flows within requests cannot be checked, nothing passes them meanwhile"
 HOOK_FAILED = "a hook for verdicts failed; requests and other hooks are not concerned"
 LIMITER_FAILED = "limits cannot be checked, requests are answered with 503"
 LIMITER_FAILED_WATCHING = "limits cannot be checked, requests pass because the rules only watch"

@@ -74,7 +74,7 @@ class Views:
         self._client = ruleset.client
         self._plain = plain
         self._clock = clock or SystemClock()
-        parts = [part for rule in ruleset.rules for limit in rule.limits for part in limit.key]
+        parts = [part for rule in ruleset.rules for limit in rule.all_limits for part in limit.key]
         self._counts_users = any(part.kind == "user" for part in parts)
         self._no_user = 0
         self._left = FIRST_REQUESTS

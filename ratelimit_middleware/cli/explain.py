@@ -17,11 +17,13 @@ from urllib.parse import unquote
 from ratelimit_middleware._types import Scope
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.answers import Answers
+from ratelimit_middleware.cli.explain_flows import flow_lines
 from ratelimit_middleware.cli.explain_limits import limit_lines
 from ratelimit_middleware.client import Client, SeenView
 from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.decision import Policy, Verdict
 from ratelimit_middleware.errors import RuleFileError
+from ratelimit_middleware.flows import has_flows
 from ratelimit_middleware.headers import Field
 from ratelimit_middleware.registry import LimiterRegistry
 from ratelimit_middleware.request import AsgiView, RequestView
@@ -108,6 +110,8 @@ def _told(ruleset: RuleSet, question: Question) -> Iterator[str]:
     reason = _listed(verdicts[0])
     limits = [] if reason else list(limit_lines(ruleset, view, registry.counted(view)))
     yield from limits or [reason or _why_free(ruleset, view)]
+    if has_flows(ruleset):
+        yield from flow_lines(ruleset, view)
     blocks = {limit.penalty.policy.name for rule in ruleset.rules for limit in rule.limits if limit.penalty}
     yield from _answers([_step(verdict, answers.answer(view, verdict), blocks) for verdict in verdicts])
     if failures:

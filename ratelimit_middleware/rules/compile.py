@@ -6,8 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ratelimit_middleware.rules.compile_flows import FlowCompiler
 from ratelimit_middleware.rules.compile_limits import LimitCompiler
 from ratelimit_middleware.rules.document import Path
+from ratelimit_middleware.rules.flow import FlowLimit
 from ratelimit_middleware.rules.model import Answer, Limit, Route, Rule, RuleSet
 from ratelimit_middleware.rules.names import Names, wire_name
 from ratelimit_middleware.rules.part import Part
@@ -112,7 +114,7 @@ class _Compiler:
             )
         if spec.on_error == "fallback" and self._cannot_divide:
             part.refuse((*path, "on_error"), needs_workers("`on_error: fallback`"))
-        limits = self._limits(part, path, spec, name, chosen)
+        limits, flows = self._limits(part, path, spec, routes, name, chosen)
         if spec.mode == "none":
             return None
         return Rule(
@@ -126,9 +128,13 @@ class _Compiler:
             spec.preflight == "skip" if spec.preflight else None,
             spec.since,
             part.document.place(path),
+            flows,
         )
 
-    def _limits(self, part: Part, path: Path, spec: RuleSpec, name: str, chosen: str) -> tuple[Limit, ...]:
+    def _limits(
+        self, part: Part, path: Path, spec: RuleSpec, routes: tuple[Route, ...], name: str, chosen: str
+    ) -> tuple[tuple[Limit, ...], tuple[FlowLimit, ...]]:
+        """The limits of a rule: on requests, and on what flows within them."""
         base = chosen or wire_name(name)
         compiler = LimitCompiler(
             path,
@@ -141,9 +147,14 @@ class _Compiler:
             part.listed((*path, "exempt"), spec.exempt),
             part.tiers(path, spec, self._parts[0]),
         )
+        id_base = f"bucket:{spec.bucket}" if spec.bucket else name
         limits = compiler.limits(
-            f"bucket:{spec.bucket}" if spec.bucket else name,
+            id_base,
             lambda number: self._names.policy(base, number, chosen=bool(spec.name)),
+        )
+        flows = FlowCompiler(compiler, limits, routes).flows(
+            id_base,
+            lambda kind, number: self._names.policy(f"{base}-{kind}", number, chosen=False),
         )
         for key in ("penalty", "enforce"):
             if key in spec.model_fields_set and spec.mode == "shadow":
@@ -152,14 +163,15 @@ class _Compiler:
             name = self._names.policy(f"{base}-penalty", 0, chosen=False)
             limits = with_penalty(limits, spec.penalty, name)
         if spec.bucket:
-            first, place = self._buckets.setdefault(spec.bucket, (limits, (part, path)))
-            if [_shared(limit) for limit in first] != [_shared(limit) for limit in limits]:
+            both = (*limits, *flows)
+            first, place = self._buckets.setdefault(spec.bucket, (both, (part, path)))
+            if [_shared(limit) for limit in first] != [_shared(limit) for limit in both]:
                 part.refuse(
                     (*path, "bucket"),
                     f"the bucket {shown(spec.bucket)} is shared with the rule {place_of(place, part)},"
                     " which has other limits, keys or mode: rules that share a bucket have the same",
                 )
-        return limits
+        return limits, flows
 
     def _routes(self, part: Part, path: Path, spec: RuleSpec) -> tuple[Route, ...]:
         """The routes of a rule, each once."""

@@ -110,15 +110,15 @@ class LimitCompiler:
         limit = Limit(
             Policy(policy_name(number), algorithm.quota, algorithm.window_ns, _rate(text)),
             algorithm,
-            self._key(text),
+            self.key_of(text),
             id_base if number == 0 else f"{id_base}#{number + 1}",
             spec.mode == "shadow",
-            missing=self._missing,
+            missing=self.missing,
             max_wait_ns=self._max_wait_ns(text, algorithm, ("limit", index)),
             on_error=spec.on_error,
             settle=self._settle(),
             exempt=self.exempt,
-            share=self._share(id_base),
+            share=self.share_of(id_base),
         )
         if isinstance(text, AskedText):
             limit = replace(limit, choose=AskedLimit(text.asked, self._reader(limit)))
@@ -140,17 +140,17 @@ class LimitCompiler:
         return Limit(
             Policy(name, algorithm.quota, algorithm.window_ns, at_a_time(most.requests)),
             algorithm,
-            self._key(most),
+            self.key_of(most),
             f"{id_base}#in-progress",
             spec.mode == "shadow",
-            missing=self._missing,
+            missing=self.missing,
             settle=Released(),
             on_error=spec.on_error,
             exempt=self.exempt,
-            share=self._share(id_base),
+            share=self.share_of(id_base),
         )
 
-    def _share(self, salt: str) -> Share | None:
+    def share_of(self, salt: str) -> Share | None:
         """The clients that the rule refuses, if not all."""
         share = self.spec.enforce
         return replace(share, salt=salt) if share and share.hundredths < Share.ALL else None
@@ -175,7 +175,8 @@ class LimitCompiler:
     def _waiting(self, text: Any) -> QueueSpec | None:
         return text.waiting if isinstance(text, LongLimitSpec) else self.spec.waiting
 
-    def _key(self, text: Any) -> tuple[KeyPart, ...]:
+    def key_of(self, text: Any) -> tuple[KeyPart, ...]:
+        """What splits the traffic of a limit."""
         return tuple(self._part(part) for part in text.key or self.spec.key)
 
     def _part(self, part: KeyPart) -> KeyPart:
@@ -186,7 +187,8 @@ class LimitCompiler:
         return replace(part, any_case=self.any_case and part.kind == "path")
 
     @property
-    def _missing(self) -> Missing:
+    def missing(self) -> Missing:
+        """What happens to requests that lack a part of a key."""
         return self.spec.missing or self.client.missing
 
     def _algorithm(self, text: LimitText | LongLimitSpec | AskedText, place: Path) -> Algorithm | None:
@@ -250,7 +252,7 @@ class LimitCompiler:
                 )
 
     def _holds(self, key: tuple[KeyPart, ...]) -> bool:
-        return holds(key, self._missing, self.spec.hosts)
+        return holds(key, self.missing, self.spec.hosts)
 
     def _written_by_client(self, part: KeyPart) -> bool:
         return is_written_by_client(part, self.spec.hosts)

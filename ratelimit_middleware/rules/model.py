@@ -10,6 +10,7 @@ from ratelimit_middleware.client import Client
 from ratelimit_middleware.errors import RuleFileError, RuleProblem
 from ratelimit_middleware.identity import KeyKind, KeyPart
 from ratelimit_middleware.rules.answer import Answer, Responder
+from ratelimit_middleware.rules.flow import FlowLimit
 from ratelimit_middleware.rules.limit import Limit
 from ratelimit_middleware.rules.request_list import RequestList
 from ratelimit_middleware.rules.settle import Settle
@@ -72,6 +73,7 @@ class Rule:
             `always` counts them.
         since: the day on which a shadow rule began to watch, if the file says so.
         place: where it stands, for messages; empty when it was built in Python.
+        flows: its limits on what flows within a request that has been admitted.
     """
 
     name: str
@@ -84,6 +86,12 @@ class Rule:
     skip_preflight: bool | None = None
     since: date | None = None
     place: str = field(default="", compare=False)
+    flows: tuple[FlowLimit, ...] = ()
+
+    @property
+    def all_limits(self) -> tuple[Limit, ...]:
+        """Those that count requests, and those on what flows."""
+        return (*self.limits, *self.flows)
 
 
 class Ignored(NamedTuple):
@@ -168,7 +176,7 @@ class RuleSet:
 def _doubles(rules: tuple[Rule, ...]) -> list[str]:
     """What is wrong with the names and ids of a set."""
     found: list[str] = []
-    limits = [limit for rule in rules for limit in rule.limits]
+    limits = [limit for rule in rules for limit in rule.all_limits]
     names = [("rule", rule.name) for rule in rules] + [("policy", limit.policy.name) for limit in limits]
     seen: set[tuple[str, str]] = set()
     for kind, name in names:

@@ -30,6 +30,7 @@ from ratelimit_middleware.rules.fields import (
     read_status,
     read_version,
 )
+from ratelimit_middleware.rules.flow_spec import Messages, WhenOver, check_flows
 from ratelimit_middleware.rules.grammar import AskedText, LimitText
 from ratelimit_middleware.rules.hosts import read_host
 from ratelimit_middleware.rules.limit_spec import (
@@ -113,7 +114,7 @@ class RuleSpec(Spec):
     """One rule; a text or a list stands for its `limit`."""
 
     model_config = ConfigDict(
-        json_schema_extra={"anyOf": [{"required": ["limit"]}, {"required": ["concurrency"]}]}
+        json_schema_extra={"anyOf": [{"required": [key]} for key in ("limit", "concurrency", "messages")]}
     )
 
     limit: Annotated[list[LimitSpec], Field(min_length=1), as_list] = Field(default_factory=list)
@@ -149,13 +150,14 @@ class RuleSpec(Spec):
     penalty: PenaltySpec | None = None
     enforce: Enforced | None = None
     tiers: Annotated[dict[str, TierValue] | None, plain(read_rule_tiers, RULE_TIERS)] = None
+    messages: Messages | None = None
+    on_excess: WhenOver | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> RuleSpec:
         """Refuse keys that would have no effect."""
-        if not self.limit and not self.concurrency:
-            raise GrammarError("a rule needs a limit: add `limit: 100/minute`")
-        if not self.limit:
+        check_flows(self)
+        if not self.limit and self.concurrency:
             check_slots_only(self)
         check_idle(self)
         check_together(self)

@@ -27,6 +27,7 @@ __all__ = [
     "KEY",
     "LIMIT",
     "LIMITS",
+    "MESSAGES",
     "METHOD",
     "MODE",
     "NAME",
@@ -82,10 +83,8 @@ def choice(words: Iterable[str], description: str) -> Json:
 
 
 _NUMBER = "[1-9][0-9]*(?:_[0-9]+)*"
-_UNIT = _any_case(
-    *("s", "secs?", "seconds?", "m", "mins?", "minutes?", "h", "hours?", "d", "days?", "w", "weeks?"),
-    *("months?", "years?"),
-)
+_SPANS = ("s", "secs?", "seconds?", "m", "mins?", "minutes?", "h", "hours?", "d", "days?", "w", "weeks?")
+_SPAN, _UNIT = _any_case(*_SPANS), _any_case(*_SPANS, "months?", "years?")
 FUNCTION = r"python:[\w.]+:[\w.]+"
 _PART = "|".join(
     [
@@ -113,6 +112,13 @@ LIMIT = text(
     "5/15m per user",
     "5/minute; 100/hour",
     "unlimited",
+)
+_STEADY = rf"{_NUMBER}\s*(?:/|\s{_PER}\s)\s*(?:{_NUMBER})?\s*{_SPAN}{_BURST}(?:\s+{_PER}\s+{_KEY})?"
+MESSAGES = text(
+    rf"{_STEADY}(?:\s*[;,]\s*{_STEADY})*",
+    "Messages that a client may send: over each connection, or those of a key together.",
+    "20/second burst 40",
+    "100/minute per ip",
 )
 LIMITS: Json = {"anyOf": [LIMIT, {"type": "array", "minItems": 1}]}
 KEY = text(_KEY, "What splits the traffic into buckets; `+` joins.", "ip", "user+route", "header:X-API-Key")

@@ -27,8 +27,7 @@ __all__ = [
 FILE_KEYS_NOT_YET = frozenset({"reload"})
 STORE_KEYS_NOT_YET = frozenset({"deny_cache"})
 RULE_KEYS_NOT_YET = frozenset({
-    "adaptive", "chain", "messages",
-    "metrics", "on_excess", "relate",
+    "adaptive", "chain", "metrics", "relate",
 })
 LIMIT_KEYS_NOT_YET = frozenset({"delay"})
 # fmt: on

@@ -319,3 +319,30 @@ def test_a_request_on_a_list_of_the_file_says_so(tmp_path: Path) -> None:
     passed = explain(file, Question("GET", "/", headers=(("X-Internal", "let-me-in"),)))[0]
     assert "\nthe request is on the list `exempt`\n" in passed
     assert "\ndefault:" not in passed
+
+
+def test_limits_on_messages_are_shown_after_those_on_handshakes(tmp_path: Path) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text(
+        "limits:\n"
+        "  WS /live:\n"
+        "    limit: 5/minute\n"
+        "    messages: 20/second burst 40; 9/second per user\n"
+        "    on_excess: drop\n"
+        "default: {limit: 9/minute, mode: shadow}\n"
+    )
+    assert """\
+
+ws-live-messages: 20/second burst 40, messages, on excess drop
+  rule    WS /live
+  key     each connection
+  bucket  in this process
+
+ws-live-messages-2: 9/second, messages, on excess drop
+  rule    WS /live
+  key     user
+  bucket  WS /live%23messages-2|!192.0.2.7
+
+request 1: admitted
+""" in explained(str(path), "WS", "/live")
+    assert "messages" not in explained(str(path), "GET", "/live")

@@ -24,7 +24,16 @@ PAGE = (DOCS / "rules.md").read_text("utf-8")
 LIMITS_PAGE = (DOCS / "rule-file-limits.md").read_text("utf-8")
 BEHAVIORS = "".join(
     (DOCS / f"{page}.md").read_text("utf-8")
-    for page in ("queue", "concurrency", "charge", "exempt-and-deny", "tiers", "penalty", "shadow")
+    for page in (
+        "queue",
+        "concurrency",
+        "charge",
+        "exempt-and-deny",
+        "tiers",
+        "penalty",
+        "shadow",
+        "websockets",
+    )
 )
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE + LIMITS_PAGE + BEHAVIORS, re.MULTILINE | re.DOTALL)
 (IN_PYTHON,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
