@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from fractions import Fraction
 
 from ratelimit_middleware.algorithms import _slots as slots
 from ratelimit_middleware.algorithms._cold_bucket import MS_NS, ColdBucket, Core
@@ -68,6 +69,17 @@ class ColdPrices(ColdBucket):
         above, steeper = self._extra
         above += max(0, stored_tokens - self.warning_token) * steeper
         return ceil_div(cost * self._warm_ns * above, self._divisor)
+
+    @property
+    def price_ratio(self) -> tuple[int, int, int, int]:
+        """`(base, steeper, times, divisor)`, for a port to do the same steps.
+
+        A permit with n tokens above the line costs `(base + n * steeper) * times / divisor` ns; the last
+        two have no common factor, and are 0 and 1 for a count of 0.
+        """
+        base, steeper = self._extra
+        times, divisor = Fraction(self._warm_ns, self._divisor).as_integer_ratio() if self.count else (0, 1)
+        return base, steeper, times, divisor
 
     def single_ns(self, stored_tokens: int) -> int:
         """The price of a single permit; a limit of 0, which admits nobody, still counts by the second."""

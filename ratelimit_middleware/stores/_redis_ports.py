@@ -22,6 +22,8 @@ from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
 from ratelimit_middleware.algorithms.smooth_warming_up import SmoothWarmingUp
 from ratelimit_middleware.algorithms.token_bucket import TokenBucket
+from ratelimit_middleware.algorithms.warm_up import WarmUp
+from ratelimit_middleware.algorithms.warm_up_pacing import WarmUpPacing
 from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.stores._redis_bucket_ports import (
@@ -32,7 +34,12 @@ from ratelimit_middleware.stores._redis_bucket_ports import (
 )
 from ratelimit_middleware.stores._redis_penalty_port import PenaltyPort, StrikePort
 from ratelimit_middleware.stores._redis_port import Port
-from ratelimit_middleware.stores._redis_sentinel_ports import PacingPort, QpsWindowPort
+from ratelimit_middleware.stores._redis_sentinel_ports import (
+    PacingPort,
+    QpsWindowPort,
+    WarmUpPacingPort,
+    WarmUpPort,
+)
 from ratelimit_middleware.stores._redis_smooth_port import SmoothPort
 from ratelimit_middleware.stores._redis_window_ports import (
     ConcurrencyPort,
@@ -59,6 +66,8 @@ _PORTS: dict[type[Any], Port] = {
     SmoothWarmingUp: SmoothPort(),
     Strike: StrikePort(),
     TokenBucket: TokenBucketPort(),
+    WarmUp: WarmUpPort(),
+    WarmUpPacing: WarmUpPacingPort(),
     WarmUpWindow: WarmUpWindowPort(),
 }
 

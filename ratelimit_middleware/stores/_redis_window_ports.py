@@ -134,6 +134,7 @@ class ConcurrencyPort(Port):
     """Slots: ticket, end of the lease, permits."""
 
     kind = "concurrency"
+    tells = True
 
     def numbers(self, algorithm: Concurrency, cost: int, now_us: int) -> tuple[float, ...]:  # noqa: ARG002
         """Limit and lease."""

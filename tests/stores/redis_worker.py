@@ -33,7 +33,7 @@ THOUSAND: dict[str, Algorithm] = {
     "counter": SlidingCounter(1000, _LONG_S),
     "warm-up": WarmUpWindow(3000, _LONG_S, 2 * _LONG_S),
     "slots": Concurrency(1000),
-    "pacing": Pacing(1 / 3600, 999 * 3600),
+    "pacing": Pacing(1 / 60, 999 * 60),
 }
 QUEUES = {"pacing"}
 CLIENTS = 50

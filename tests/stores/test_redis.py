@@ -25,6 +25,7 @@ from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
 from ratelimit_middleware.algorithms.smooth_warming_up import SmoothWarmingUp
 from ratelimit_middleware.algorithms.token_bucket import TokenBucket
 from ratelimit_middleware.algorithms.warm_up import WarmUp
+from ratelimit_middleware.algorithms.warm_up_pacing import WarmUpPacing
 from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
 from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.errors import InvalidLimitError, StoreError
@@ -278,11 +279,28 @@ def test_a_server_that_has_forgotten_the_script_gets_it_again(store: RedisStore,
     assert store.take(ask)[0].remaining == 7
 
 
+class Homemade(SlidingWindow):
+    """An algorithm of somebody's own."""
+
+    def scaled(self, factor: float) -> Homemade:
+        return Homemade(max(1, int(self.limit * factor)), self.period)
+
+
 def test_an_algorithm_without_a_script_is_refused_by_name(store: RedisStore) -> None:
-    with pytest.raises(StoreError, match=r"WarmUp\(count=5.* cannot be counted in Redis"):
-        store.take([check("a|1", WarmUp(5, 10))])
+    with pytest.raises(StoreError, match=r"Homemade\(limit=5.* cannot be counted in Redis"):
+        store.take([check("a|1", Homemade(5, 10))])
     with pytest.raises(StoreError, match="cannot be counted in Redis"):
-        asyncio.run(store.take_async([check("a|1", WarmUp(5, 10))]))
+        asyncio.run(store.take_async([check("a|1", Homemade(5, 10))]))
+
+
+@pytest.mark.parametrize(
+    "algorithm", [WarmUp(1e9, 10**6), Pacing(1e-8, 10**10), WarmUpPacing(1, 10**7, 1e4, 10**6)]
+)
+def test_what_the_script_of_sentinels_limiters_could_not_count_exactly_is_refused(
+    store: RedisStore, algorithm: Algorithm
+) -> None:
+    with pytest.raises(StoreError, match=r"cannot be counted in Redis: its (permits exceed|queue may take)"):
+        store.accept(algorithm)
 
 
 @pytest.mark.parametrize("algorithm", [GCRA(1, 1e10, 10**9), SlidingWindow(1, 1e10)])
@@ -413,6 +431,10 @@ ALL_KINDS: list[Algorithm] = [
     QpsWindow(2),
     Pacing(2, 0),
     Pacing(3, 1),
+    WarmUp(2, 10),
+    WarmUp(0.5, 10),
+    WarmUpPacing(3, 2, 3, 0),
+    WarmUpPacing(12.3, 5, 2.5, 1),
 ]
 
 

@@ -94,9 +94,9 @@ async def test_a_server_that_cannot_be_reached_lets_nobody_through(
 def test_a_limit_that_redis_cannot_count_is_refused_when_the_middleware_is_built() -> None:
     rules = {
         "store": {"url": "redis://localhost", "on_error": "deny"},
-        "default": {"limit": {"count": 5, "per": "s", "algorithm": "sentinel_warm_up", "warm_up": "10s"}},
+        "default": {"limit": {"count": 10**9, "per": "s", "algorithm": "sentinel_warm_up", "warm_up": "9d"}},
     }
-    with pytest.raises(StoreError, match=r"WarmUp\(count=5.* cannot be counted in Redis"):
+    with pytest.raises(StoreError, match=r"WarmUp\(count=1000000000.* cannot be counted in Redis"):
         asgi.RateLimitMiddleware(asgi_page, rules)
 
 

@@ -24,8 +24,13 @@ def admitted(redis_server: RedisServer) -> Counter[str]:
     command = [sys.executable, "-m", "tests.stores.redis_worker", redis_server.url]
     workers = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     together: Counter[str] = Counter()
-    for worker in workers:
-        together.update(json.loads(worker.communicate(timeout=50)[0]))
+    try:
+        for worker in workers:
+            together.update(json.loads(worker.communicate(timeout=50)[0]))
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
     return together
 
 

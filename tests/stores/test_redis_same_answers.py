@@ -23,6 +23,8 @@ from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
 from ratelimit_middleware.algorithms.smooth_warming_up import SmoothWarmingUp
 from ratelimit_middleware.algorithms.token_bucket import TokenBucket
+from ratelimit_middleware.algorithms.warm_up import WarmUp
+from ratelimit_middleware.algorithms.warm_up_pacing import WarmUpPacing
 from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
 from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.stores.base import Check
@@ -77,6 +79,15 @@ OTHERS: list[Algorithm] = [
     Pacing(10**6, 0.5),
     Pacing(0.4, 6),
     Pacing(0, 1),
+    WarmUp(5, 10),
+    WarmUp(100, 3, 2.5),
+    WarmUp(3.7, 20, 1.1),
+    WarmUp(0.4, 10),
+    WarmUp(0, 10),
+    WarmUpPacing(10, 5, 3, 6, whole_ms=True),
+    WarmUpPacing(700, 1, 1.7, 0.5, whole_ms=True),
+    WarmUpPacing(0.8, 5, 3, 20, whole_ms=True),
+    WarmUpPacing(0, 5),
     Penalty(2, (1, 2.5, 2.5, 4, 5, 6, 7)),
     Strike(2, (1, 2.5, 2.5, 4, 5, 6, 7)),
 ]
@@ -172,11 +183,18 @@ AWKWARD: list[Algorithm] = [
     Pacing(3, 10**6),
     Pacing(7e5, 10**6),
     Pacing(3e6, 10**6),
+    WarmUpPacing(3, 2, 3, 10**6),
+    WarmUpPacing(12.3, 4.5, 1.1, 10**6),
+    WarmUpPacing(333.333, 0.01, 2.7, 10**6),
+    WarmUpPacing(3e6, 20, 3, 10**6),
 ]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.sampled_from(AWKWARD), st.lists(st.tuples(st.integers(0, 700), st.integers(1, 2)), max_size=40))
+@given(
+    st.sampled_from(AWKWARD),
+    st.lists(st.tuples(st.integers(0, 700) | st.integers(0, 3 * 10**6), st.integers(1, 2)), max_size=40),
+)
 def test_moments_that_are_no_whole_microseconds_are_up_to_one_later_and_never_earlier(
     twins: Twins, algorithm: Algorithm, trace: list[tuple[int, int]]
 ) -> None:

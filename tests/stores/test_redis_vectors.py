@@ -8,16 +8,26 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from ratelimit_middleware.algorithms.base import State
+from ratelimit_middleware.algorithms.base import Algorithm, State
+from ratelimit_middleware.algorithms.qps_window import QpsWindow
+from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.stores._redis_ports import port_of
+from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.stores.redis import RedisStore
 from tests.algorithms import test_leaky_bucket as nginx
+from tests.algorithms import test_pacing as pacing
+from tests.algorithms import test_qps_window as qps_window
 from tests.algorithms import test_token_bucket as juju
+from tests.algorithms import test_warm_up as warm_up
+from tests.algorithms import test_warm_up_pacing as warm_up_pacing
 from tests.redis_server import RedisServer
 from tests.vectors import guava
 from tests.vectors.guava import replay
+from tests.vectors.sentinel import Scenario
+from tests.vectors.sentinel import replay as sentinel
 
 MakeStore: TypeAlias = Callable[..., RedisStore]
+YEAR_2000_NS = 946_684_800 * 10**9
 
 
 @pytest.fixture
@@ -81,3 +91,50 @@ def test_nginx(scenario: dict[str, Any], make_store: MakeStore, monkeypatch: pyt
     pairs = enumerate(zip(theirs, nginx.in_a_store(scenario), strict=True))
     first = next((nginx.Deviation(i, *pair) for i, pair in pairs if pair[0] != pair[1]), None)
     assert first == nginx.DEVIATIONS.get(scenario["id"])
+
+
+def calls_of(scenario: Scenario) -> list[tuple[int, int]]:
+    """Moment (ns) and permits of each call."""
+    if "clock" in scenario.data["init"]:
+        return sentinel.moments(scenario)
+    return [(at_ms * sentinel.MS, cost) for at_ms, cost in scenario.arrivals]
+
+
+def is_short_and_of_this_century(scenario: Scenario) -> bool:
+    """A server's clock is neither near 0 nor finer than a microsecond; and each call is a round trip."""
+    calls = calls_of(scenario)
+    moments = all(now_ns > YEAR_2000_NS and not now_ns % 1000 for now_ns, _ in calls)
+    return moments and all(cost >= 0 for _, cost in calls) and len(calls) <= 1000
+
+
+BUILDERS: list[tuple[Callable[[Scenario], Algorithm], list[Scenario]]] = [
+    (pacing.pacing, pacing.FOLLOWED),
+    (warm_up.warm_up, warm_up.SCENARIOS),
+    (warm_up_pacing.pacing, warm_up_pacing.COUNTED),
+    (lambda scenario: QpsWindow(scenario.data["count"]), qps_window.COUNTED),
+]
+SENTINEL: dict[str, tuple[Algorithm, Scenario]] = {
+    scenario.id: (build(scenario), scenario)
+    for build, scenarios in BUILDERS
+    for scenario in scenarios
+    if not scenario.stubbed and is_short_and_of_this_century(scenario)
+}
+
+
+@pytest.mark.parametrize("name", SENTINEL)
+def test_sentinel(name: str, make_store: MakeStore) -> None:
+    """As the pure function answers, which follows the original or is listed where it does not."""
+    algorithm, scenario = SENTINEL[name]
+    wait_ns, clock = int(scenario.data.get("max_queueing_time_ms", 0)) * sentinel.MS, ManualClock()
+    calls = calls_of(scenario)
+    store, state = make_store(clock=clock), algorithm.start(calls[0][0])
+    for now_ns, cost in calls:
+        clock.set_ns(now_ns)
+        expected, state = algorithm.take(state, now_ns, cost, wait_ns)
+        [decision] = store.take([Check("k", algorithm, "|*", cost, wait_ns)])
+        assert decision.allowed == expected.allowed
+        assert 0 <= decision.at_ns - expected.at_ns < 1000
+
+
+def test_something_of_each_kind_is_asked() -> None:
+    assert {name.partition("_")[0] for name in SENTINEL} == {"rl", "wu", "wr", "dq"}

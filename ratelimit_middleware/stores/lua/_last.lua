@@ -201,7 +201,9 @@ local function take_one(check, now)
   local numbers = check.numbers
   local wait = numbers[SHADOW] == 1 and 0 or numbers[MAX_WAIT]
   local at, new = take({}, check, now, wait, 0)
-  if at or check.adopts then
+  -- Most states say the same later on; where one does not, a refusal is kept as well.
+  local counted = check.algorithm.counted
+  if at or check.adopts or (counted and bucket_of(check).entry and counted(check.state, new)) then
     keep(check, new)
   end
   return at ~= nil, now

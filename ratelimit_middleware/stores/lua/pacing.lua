@@ -9,10 +9,10 @@ makers.pacing = function()
     return queue.kept(numbers[FIRST + 2], numbers[FIRST + 3])
   end
 
-  -- Idle for a minute; never since before the epoch.
+  -- Idle for a minute.
   function pacing.start(numbers, now)
     local us, part = queue.minus(now, 0, kept(numbers))
-    return us < 0 and {-1, 0} or {us, part}
+    return {us, part}
   end
 
   function pacing.pack(head, state)
@@ -28,9 +28,12 @@ makers.pacing = function()
     return {state[1] + by, state[2]}
   end
 
-  function pacing.take(numbers, state, now, _, max_wait, from)
+  function pacing.take(numbers, state, now, cost, max_wait, from)
     local price_us, price_part, _, _, queueing, quota = unpack(numbers, FIRST)
     local asked = math.max(from, now)
+    if cost < 1 then
+      return asked, state
+    end
     local us, part = later(asked, 0, queue.plus(state[1], state[2], price_us, price_part))
     local at = ceil_us(us, part)
     if quota == 0 or at - now > queue.patience(queueing, max_wait, asked, now) or at > LAST then
