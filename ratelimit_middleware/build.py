@@ -108,7 +108,7 @@ def processes_warning(registry: LimiterRegistry) -> ProcessesWarning:
 def _guarded(store: Store | AsyncStore, ruleset: RuleSet, clock: Clock | None) -> Store | AsyncStore:
     """The store behind a guard, where it may fail and something is to be done about it."""
     settings = ruleset.store
-    own = {limit.on_error for rule in ruleset.rules for limit in rule.all_limits} - {None}
+    own = {limit.on_error for rule in ruleset.rules for limit in (*rule.all_limits, *rule.charges)} - {None}
     if isinstance(store, (MemoryStore, DividedStore, GuardedStore, GuardedAsyncStore)):
         return store
     if not (settings.is_remote or settings.on_error or own):

@@ -26,8 +26,10 @@ class Due(NamedTuple):
 
 
 def told(limits: Sequence[Limit], decisions: Sequence[Decision]) -> tuple[list[Limit], list[Decision]]:
-    """Without the penalties that do not block: they say nothing to the client."""
-    kept = [i for i, limit in enumerate(limits) if not (limit.strikes and decisions[i].allowed)]
+    """Without what says nothing to the client: idle penalties, and what is charged for other rules."""
+    kept = [
+        i for i, limit in enumerate(limits) if not (limit.charges or (limit.strikes and decisions[i].allowed))
+    ]
     return [limits[i] for i in kept], [decisions[i] for i in kept]
 
 

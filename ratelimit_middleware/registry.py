@@ -68,15 +68,16 @@ class LimiterRegistry:
         matcher = Matcher(ruleset)
         self._match = matcher.match
         self._default = matcher.default
+        self._fallback = matcher.fallback
         limits = [limit for rule in ruleset.rules for limit in rule.limits]
         self._has_lists = ruleset.deny is not None or ruleset.exempt is not None
         self._route_of = route_of if any(limit.by_route for limit in limits) else None
         self._asks = any(limit.awaited() for limit in limits)
         self.awaits = self._asks or self._async_store is not None
         self._watches = ruleset.shadow
-        self._penalizes = any(limit.penalty for limit in limits)
+        self._hides = any(limit.penalty or limit.charging() for limit in limits)
         self._notes = False
-        self._is_plain = not (self._watches or self._penalizes)
+        self._is_plain = not (self._watches or self._hides)
         self._settles = any(limit.settle for limit in limits)
         self._may_fail = any(
             limit.cost_of or limit.choose or any(part.kind in SAID_BY_APP for part in limit.key)
@@ -189,10 +190,8 @@ class LimiterRegistry:
         asked: list[Check],
     ) -> Verdict:
         """The verdict, with what must be heard of again."""
-        if self._penalizes:
-            verdict = judged(*told(limits, decisions), asked)
-        else:
-            verdict = judged(limits, decisions, asked)
+        heard_of = told(limits, decisions) if self._hides else (limits, decisions)
+        verdict = judged(*heard_of, asked)
         if not (verdict.wait_ns or self._settles):
             return verdict
         bookings = tuple(
@@ -250,7 +249,7 @@ class LimiterRegistry:
             elif not add_varying(limit, view, route, limits, checks):
                 skipped.append(limit)
         if skipped and is_uncovered(counted, skipped):
-            for limit, pattern in self._default:
+            for limit, pattern in self._fallback(view):
                 add_varying(limit, view, template or pattern, limits, checks)
         if self._notes:
             note_checks(view, limits, checks)

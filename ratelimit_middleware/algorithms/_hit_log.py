@@ -23,6 +23,7 @@ __all__ = [
     "scaled",
     "with_hit",
     "without_hit",
+    "without_oldest",
 ]
 
 _Entry: TypeAlias = tuple[int, int, int]
@@ -112,6 +113,15 @@ def without_hit(log: bytes, at_ns: int, cost: int) -> tuple[int, bytes]:
             start = place * SIZE
             return back, log[:start] + rest + log[start + SIZE :]
     return 0, log
+
+
+def without_oldest(log: bytes, permits: int) -> bytes:
+    """The log without its oldest `permits` permits; nothing if there are no more."""
+    for place, (first_ns, last_ns, count) in enumerate(ENTRY.iter_unpack(log)):
+        if count > permits:
+            return ENTRY.pack(first_ns, last_ns, count - permits) + log[(place + 1) * SIZE :]
+        permits -= count
+    return b""
 
 
 def scaled(log: bytes, times: int, divisor: int) -> tuple[int, bytes]:

@@ -135,6 +135,12 @@ class SlidingWindow:
         back, log = hits.without_hit(log, at_ns, cost)
         return used - back, log
 
+    def without_oldest(self, state: State, permits: int) -> State:
+        """Without the oldest `permits` permits of the log (for `RelatedCharge`)."""
+        used, log = state
+        gone = min(max(0, permits), used)
+        return (used - gone, hits.without_oldest(log, gone)) if gone else state
+
     def peek(self, state: State, now_ns: int, cost: int = 1) -> Decision:
         """What a request would hear now."""
         return self.take(state, now_ns, cost)[0]

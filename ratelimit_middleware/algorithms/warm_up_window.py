@@ -143,6 +143,10 @@ class WarmUpWindow(ColdWindow):
         back = before - used if at_ns // self.window.period_ns >= index else 0
         return (index, cold, max(0, passed - back), max(0, peak - back), used, log)
 
+    def without_oldest(self, state: State, permits: int) -> State:
+        """Without the oldest `permits` permits of the window (for `RelatedCharge`)."""
+        return (*state[:4], *self.window.without_oldest(state[4:], permits))
+
     def peek(self, state: State, now_ns: int, cost: int = 1) -> Decision:
         """What a request would hear now."""
         return self.take(state, now_ns, cost)[0]

@@ -126,9 +126,11 @@ async def _sent(registry: LimiterRegistry, view: RequestView, repeat: int) -> li
 def _why_free(ruleset: RuleSet, view: RequestView) -> str:
     """Which rule lets a request pass uncounted."""
     for rule in ruleset.limits:
+        if not rule.unlimited:
+            continue
         limited = replace(rule, unlimited=False, limits=(_PROBE,), skip_preflight=False)
         probe = replace(ruleset, limits=(limited,), always=(), default=None)
-        if rule.unlimited and Matcher(probe).match(view):
+        if Matcher(probe).match(view):
             return f"\nunlimited by {rule.name}"
     return "\nno rule matches"
 

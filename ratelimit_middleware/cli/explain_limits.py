@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from ratelimit_middleware.algorithms.penalty import Penalty
+from ratelimit_middleware.algorithms.related import RelatedCharge
 from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.events import CHECKED
 from ratelimit_middleware.identity import value_or_failure
@@ -37,6 +38,10 @@ def limit_lines(ruleset: RuleSet, view: RequestView, counted: Counted) -> Iterat
     asked = _checks(view)
     for name, check in asked.items():
         rule, limit = homes[name]
+        if isinstance(check.algorithm, RelatedCharge):
+            yield f"\ncounted for {rule.name} (`relate`), never refused by it"
+            yield f"  bucket  {check.key}"
+            continue
         yield from _checked(rule, limit, check, view, routes.get(name, ""), all_watch=ruleset.shadow)
     for name, route in routes.items():
         if name not in asked:
@@ -57,6 +62,9 @@ def _checked(
     yield f"\n{limit.policy.name}: {chosen.policy.text}{', shadow: never refuses' if watches else ''}"
     yield f"  rule    {rule.name}"
     yield f"  key     {key_text(limit.key)}"
+    if rule.relate:
+        patterns = ", ".join(other.pattern for other in rule.relate)
+        yield f"  relate  {patterns}: their requests count, its own do not"
     yield f"  bucket  {check.key}"
     yield f"  cost    {check.cost}"
     if limit.choose:

@@ -63,6 +63,9 @@ def _lines(found: Coverage) -> Iterator[str]:
     if found.idle_rules:
         yield "\nrules that no route can match:"
         yield from (f"  {name}" for name in found.idle_rules)
+    if found.idle_relations:
+        yield "\nrules that never limit, since no route can match their `relate`:"
+        yield from (f"  {name}" for name in found.idle_relations)
 
 
 def _rows(covered: Sequence[RouteCoverage]) -> Iterator[tuple[str, str, str]]:
@@ -93,5 +96,6 @@ def _json(found: Coverage) -> str:
             for one in found.routes
         ],
         "idle_rules": found.idle_rules,
+        "idle_relations": found.idle_relations,
     }
     return json.dumps(report, indent=2, ensure_ascii=False) + "\n"

@@ -8,9 +8,9 @@ from itertools import zip_longest
 
 from ratelimit_middleware.frameworks.routes import AppRoute
 from ratelimit_middleware.frameworks.template import Piece, pieces_of
+from ratelimit_middleware.rules.entries import methods_of
 from ratelimit_middleware.rules.hosts import matches
 from ratelimit_middleware.rules.index import CONVERTERS
-from ratelimit_middleware.rules.match import methods_of
 from ratelimit_middleware.rules.model import Route, Rule
 from ratelimit_middleware.rules.route import REGEX, REST, fold, regexes
 

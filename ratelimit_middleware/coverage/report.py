@@ -19,6 +19,7 @@ __all__ = ["Coverage", "RouteCoverage", "coverage", "warn_of_idle_rules"]
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WS")
 _MOST_PAIRS = 50_000
 _MOST_NAMED = 10
+_UNUSED = "no route of the app can match `relate` of %s of %s: %s; see `ratelimits routes`"
 _IDLE = "no route of the app can match %s of %s: %s; see `ratelimits routes`"
 
 _logger = logging.getLogger("ratelimit_middleware")
@@ -54,10 +55,12 @@ class Coverage:
     Attributes:
         routes: each method of each route, in the order of the app.
         idle_rules: names of the rules of `limits` that no route can match.
+        idle_relations: names of the rules that nothing uses up, since no route can match their `relate`.
     """
 
     routes: tuple[RouteCoverage, ...]
     idle_rules: tuple[str, ...]
+    idle_relations: tuple[str, ...] = ()
 
     @property
     def unlimited(self) -> tuple[RouteCoverage, ...]:
@@ -79,7 +82,8 @@ def coverage(app: Any, rules: RulesSource) -> Coverage:
     ruleset = load_rules(rules)
     routes = routes_of(app)
     found = tuple(_covered(ruleset, route, method) for route in routes for method in _methods(route))
-    return Coverage(found, tuple(_idle(ruleset, routes)))
+    idle, relations = _idle(ruleset, routes, ruleset.limits), _idle(ruleset, routes, _relations(ruleset))
+    return Coverage(found, tuple(idle), tuple(relations))
 
 
 def warn_of_idle_rules(app: Any, ruleset: RuleSet) -> None:
@@ -91,11 +95,12 @@ def warn_of_idle_rules(app: Any, ruleset: RuleSet) -> None:
         routes = routes_of(app)
         if len(routes) * len(ruleset.limits) > _MOST_PAIRS:
             return
-        idle = list(_idle(ruleset, routes))
-        if idle:
-            named = ", ".join(f"`{name}`" for name in idle[:_MOST_NAMED])
-            more = f" and {len(idle) - _MOST_NAMED} more" if len(idle) > _MOST_NAMED else ""
-            _logger.warning(_IDLE, _counted(len(idle)), ruleset.source, named + more)
+        for message, rules in ((_IDLE, ruleset.limits), (_UNUSED, _relations(ruleset))):
+            idle = list(_idle(ruleset, routes, rules))
+            if idle:
+                named = ", ".join(f"`{name}`" for name in idle[:_MOST_NAMED])
+                more = f" and {len(idle) - _MOST_NAMED} more" if len(idle) > _MOST_NAMED else ""
+                _logger.warning(message, _counted(len(idle)), ruleset.source, named + more)
 
 
 def _counted(number: int) -> str:
@@ -111,21 +116,46 @@ def _methods(route: AppRoute) -> list[str]:
 
 def _covered(ruleset: RuleSet, route: AppRoute, method: str) -> RouteCoverage:
     """What counts, as `rules.match` decides it, for all requests of a route at once."""
-    extents = [(rule, _extent(rule, route, method, ruleset)) for rule in ruleset.limits]
+    extents = [(rule, _held(rule, route, method, ruleset)) for rule in ruleset.limits]
     whole = [rule for rule, extent in extents if extent is Extent.WHOLE]
     some = [rule for rule, extent in extents if extent is Extent.SOME]
+    always = [(rule, _unrelated(rule, route, method, ruleset)) for rule in ruleset.always]
     exempt = [rule for rule in whole if rule.unlimited]
     if exempt:
         whole, some, fallback = exempt, [], []
     else:
         fallback = [ruleset.default] if ruleset.default and not any(map(_holds, whole)) else []
-    whole = [*ruleset.always, *whole]
+    left = [_unrelated(rule, route, method, ruleset) for rule in fallback]
+    if left != [Extent.WHOLE]:
+        some, fallback = [*some, *(fallback if left == [Extent.SOME] else [])], []
+    whole = [*(rule for rule, extent in always if extent is Extent.WHOLE), *whole]
+    some += [rule for rule, extent in always if extent is Extent.SOME]
     limited = any(map(_holds, (*whole, *fallback)))
     if any(_may_cover(rule) for rule in (*whole, *some)):
         some += fallback
     else:
         whole += fallback
     return RouteCoverage(route, method, _names(whole), _names(some), exempt=bool(exempt), limited=limited)
+
+
+def _held(rule: Rule, route: AppRoute, method: str, ruleset: RuleSet) -> Extent:
+    """How many of a route's requests a rule holds: those that it is about, and that do not use it up."""
+    return min(_extent(rule, route, method, ruleset), _unrelated(rule, route, method, ruleset))
+
+
+def _unrelated(rule: Rule, route: AppRoute, method: str, ruleset: RuleSet) -> Extent:
+    """How many of a route's requests do not use a rule up."""
+    used = _extent(_relation(rule), route, method, ruleset) if rule.relate else Extent.NONE
+    return Extent(Extent.WHOLE - used)
+
+
+def _relations(ruleset: RuleSet) -> list[Rule]:
+    return [_relation(rule) for rule in ruleset.rules if rule.relate]
+
+
+def _relation(rule: Rule) -> Rule:
+    """The requests that use a rule up, as those of a rule."""
+    return Rule(rule.name, rule.relate, hosts=rule.hosts, case_sensitive=rule.case_sensitive)
 
 
 def _extent(rule: Rule, route: AppRoute, method: str, ruleset: RuleSet) -> Extent:
@@ -147,10 +177,10 @@ def _names(rules: Iterable[Rule]) -> tuple[str, ...]:
     return tuple(rule.name for rule in rules)
 
 
-def _idle(ruleset: RuleSet, routes: Iterable[AppRoute]) -> Iterator[str]:
-    """Rules without a route."""
+def _idle(ruleset: RuleSet, routes: Iterable[AppRoute], rules: Iterable[Rule]) -> Iterator[str]:
+    """Those of the rules that have no route."""
     served = list(routes)
-    for rule in ruleset.limits:
+    for rule in rules:
         if not any(_can_match(rule, route, ruleset) for route in served):
             yield rule.name
 

@@ -15,6 +15,7 @@ from ratelimit_middleware.rules.names import Names, wire_name
 from ratelimit_middleware.rules.part import Part
 from ratelimit_middleware.rules.penalty_spec import with_penalty
 from ratelimit_middleware.rules.places import is_route, no_route, place_of, taken
+from ratelimit_middleware.rules.relate_spec import related_limits, related_routes
 from ratelimit_middleware.rules.response_spec import RefusalSpec
 from ratelimit_middleware.rules.route import REGEX, parse_route, regexes
 from ratelimit_middleware.rules.schema import RuleSpec
@@ -115,6 +116,8 @@ class _Compiler:
         if spec.on_error == "fallback" and self._cannot_divide:
             part.refuse((*path, "on_error"), needs_workers("`on_error: fallback`"))
         limits, flows = self._limits(part, path, spec, routes, name, chosen)
+        relate = related_routes(spec, routes, lambda below, message: part.refuse((*path, *below), message))
+        self._check_regexes(part, (*path, "relate"), spec, relate)
         if spec.mode == "none":
             return None
         return Rule(
@@ -129,6 +132,7 @@ class _Compiler:
             spec.since,
             part.document.place(path),
             flows,
+            relate,
         )
 
     def _limits(
@@ -156,6 +160,8 @@ class _Compiler:
             id_base,
             lambda kind, number: self._names.policy(f"{base}-{kind}", number, chosen=False),
         )
+        if spec.relate:
+            limits = related_limits(limits, lambda below, message: part.refuse((*path, *below), message))
         for key in ("penalty", "enforce"):
             if key in spec.model_fields_set and spec.mode == "shadow":
                 part.refuse((*path, key), f"a rule that only watches refuses nobody: leave `{key}` out")

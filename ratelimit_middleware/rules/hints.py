@@ -55,7 +55,7 @@ _KEY_TAIL = re.compile(
     re.IGNORECASE,
 )
 _RATE = re.compile(
-    r"(?P<count>[0-9]*\.?[0-9]+)\s*(?:/|\bper\b)\s*(?P<amount>[0-9]*\.?[0-9]*)\s*(?P<unit>[a-z]+)"
+    r"(?P<count>[0-9]*\.?[0-9]+)\s*(?:/|\bper\b)\s*(?P<amount>(?:[0-9]*\.?[0-9]+)?)\s*(?P<unit>[a-z]+)"
 )
 
 

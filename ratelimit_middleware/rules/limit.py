@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.algorithms.penalty import Strike
+from ratelimit_middleware.algorithms.related import Related
 from ratelimit_middleware.decision import Policy
 from ratelimit_middleware.identity import KeyBuilder, KeyPart, Missing, key_builder, overflow_key
 from ratelimit_middleware.request import Asked, RequestView
@@ -55,6 +56,7 @@ class Limit:
         penalty: is checked with it; blocks clients that the rule has refused too often.
         strikes: of a penalty: what it counts.
         share: clients that it refuses; all others it only watches. None = all.
+        charges: counts requests for a rule of another route, and never refuses; nobody is told of it.
         build_key: gives the key of a request's bucket.
         overflow: key of the bucket that new clients share when the store is full.
         watching: the same limit for clients that are not in its share.
@@ -79,6 +81,7 @@ class Limit:
     penalty: Limit | None = None
     strikes: Strikes | None = None
     share: Share | None = None
+    charges: bool = False
     build_key: KeyBuilder = field(init=False, repr=False, compare=False)
     overflow: str = field(init=False, repr=False, compare=False)
     watching: Limit | None = field(init=False, repr=False, compare=False)
@@ -90,7 +93,7 @@ class Limit:
         """Make ready what does not depend on the request."""
         object.__setattr__(self, "build_key", key_builder(self.rule_id, self.key, self.missing))
         object.__setattr__(self, "overflow", overflow_key(self.rule_id))
-        covers = not self.shadow and not isinstance(self.algorithm, Concurrency)
+        covers = not (self.shadow or self.charges or isinstance(self.algorithm, Concurrency))
         object.__setattr__(self, "covers", covers)
         plain = (
             not (self.cost_of or self.choose or self.exempt or self.penalty or self.share)
@@ -100,6 +103,26 @@ class Limit:
         watching = replace(self, share=None, shadow=True, penalty=None) if self.share else None
         object.__setattr__(self, "watching", watching)
         object.__setattr__(self, "by_route", any(part.kind == "route" for part in self.key))
+
+    def charging(self) -> Limit | None:
+        """What counts requests of other routes for this limit; None if it counts its own.
+
+        Such requests are never refused for it, also when the store is away or the key is not there.
+        """
+        if not isinstance(self.algorithm, Related):
+            return None
+        return replace(
+            self,
+            algorithm=self.algorithm.charged,
+            charges=True,
+            shadow=False,
+            missing="skip" if self.missing == "deny" else self.missing,
+            max_wait_ns=0,
+            on_error="allow",
+            settle=None,
+            penalty=None,
+            share=None,
+        )
 
     def alternatives(self) -> tuple[Limit, ...]:
         """What may be checked in its place or beside it, as far as that is known beforehand."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from ratelimit_middleware.request import RequestView
-from ratelimit_middleware.request_texts import fold, has_dots, readings, squeezed
-from ratelimit_middleware.rules.hosts import matches
-from ratelimit_middleware.rules.index import Index
-from ratelimit_middleware.rules.model import Limit, Route, Rule, RuleSet
+from ratelimit_middleware.rules.entries import Entries, Entry
+from ratelimit_middleware.rules.model import Limit, Rule, RuleSet
 from ratelimit_middleware.rules.recent import Recent
+from ratelimit_middleware.rules.relations import NOTHING, Relations
 
-__all__ = ["Counted", "Matcher", "methods_of"]
+__all__ = ["Counted", "Matcher"]
 
 Counted: TypeAlias = tuple[tuple[Limit, str], ...]
 """The limits that count, in order, each with the pattern of the route that matched (empty for `always`
@@ -24,19 +23,6 @@ _PREFLIGHT = "preflight"
 """In the place of a request's kind, where some rule passes preflights over."""
 
 
-class _Entry(NamedTuple):
-    """A route of a rule, with the rule's place in the file."""
-
-    order: int
-    rule: Rule
-    route: Route
-    skips_preflight: bool
-
-
-_Reading: TypeAlias = tuple[dict[int, _Entry], dict[int, _Entry]]
-"""What fits a path as it is spelled and in its plain spelling, by the rule's place in the file."""
-
-
 class Matcher:
     """A rule set, ready to be asked.
 
@@ -46,17 +32,27 @@ class Matcher:
         GrammarError: a route that was built by hand is a regular expression that cannot be used.
     """
 
-    __slots__ = ("_always", "_by_host", "_cache", "_defaults", "_indexes", "_skips_preflights", "default")
+    __slots__ = (
+        "_always",
+        "_by_host",
+        "_cache",
+        "_defaults",
+        "_entries",
+        "_relations",
+        "_skips_preflights",
+        "default",
+    )
 
     def __init__(self, ruleset: RuleSet) -> None:
-        self._indexes = _indexes(ruleset)
+        self._entries = Entries(ruleset, [(rule, rule.routes, rule.unlimited) for rule in ruleset.limits])
+        self._relations = Relations(ruleset)
         self.default = _limits([ruleset.default] if ruleset.default else [])
         # By whether the request is a preflight.
         self._always = (
             _limits(ruleset.always),
             _limits(rule for rule in ruleset.always if not rule.skip_preflight),
         )
-        skipped = bool(ruleset.default and _skips_preflight(ruleset, ruleset.default))
+        skipped = bool(ruleset.default and ruleset.skips(ruleset.default))
         self._defaults = (self.default, () if skipped else self.default)
         self._by_host = any(rule.hosts for rule in ruleset.limits)
         self._skips_preflights = any(
@@ -79,63 +75,58 @@ class Matcher:
             kind = _PREFLIGHT
         key = (kind, method, view.path, view.host if self._by_host else "")
         if key[2].__class__ is not str or key[3].__class__ is not str:  # `Doubtful`, equal to what is not
-            return self._always[kind == _PREFLIGHT] + self._routed(*key)
+            return self._counted(*key)
         counted = self._cache.young.get(key)
         if counted is None:
             counted = self._cache.renewed(key)
         if counted is None:
-            counted = self._always[kind == _PREFLIGHT] + self._routed(*key)
+            counted = self._counted(*key)
             if len(method) + len(key[2]) + len(key[3]) <= _CACHE_TEXT:
                 self._cache.put(key, counted)
         return counted
 
-    def _routed(self, kind: str, method: str, path: str, host: str) -> Counted:
+    def fallback(self, view: RequestView) -> Counted:
+        """The limits of `default`, for a request that all limits of routes have been passed over for."""
+        if not self._relations:
+            return self.default
+        host = view.host if self._by_host else ""
+        used = self._relations.used(view.kind, view.method, view.path, host, is_preflight=False)
+        return _without(self.default, used.excused)
+
+    def _counted(self, kind: str, method: str, path: str, host: str) -> Counted:
+        """What holds the request, and what counts it for rules of other routes."""
         is_preflight = kind == _PREFLIGHT
-        wanted = methods_of(kind, method)
-        found = [
-            self._entries(spelled, plain, wanted, name)
-            for spelled, plain in _spellings(path)
-            for name in readings(host)
-        ]
-        entries: dict[int, _Entry] = {}
+        used = NOTHING
+        if self._relations:
+            used = self._relations.used(kind, method, path, host, is_preflight=is_preflight)
+        held = self._always[is_preflight] + self._routed(kind, method, path, host, used.excused)
+        return _without(held, used.excused) + used.charges
+
+    def _routed(self, kind: str, method: str, path: str, host: str, excused: frozenset[str]) -> Counted:
+        is_preflight = kind == _PREFLIGHT
+        found = self._entries.readings(kind, method, path, host)
+        entries: dict[int, Entry] = {}
         is_unlimited = is_covered = True
         for as_seen, folded in found:
             both = {**folded, **as_seen}
             entries = {**both, **entries}
             if not (_has_unlimited(as_seen) and _has_unlimited(folded)):
                 is_unlimited = False
-                is_covered &= any(_limits_of(both, is_preflight=is_preflight, only_covering=True))
+                covering = _limits_of(both, is_preflight=is_preflight, only_covering=True)
+                is_covered &= any(limit.rule_id not in excused for limit, _ in covering)
         if is_unlimited:
             return ()
         counted = _once(_limits_of(entries, is_preflight=is_preflight))
         return counted if is_covered else counted + self._defaults[is_preflight]
 
-    def _entries(self, path: str, plain: str, wanted: frozenset[str], host: str) -> _Reading:
-        as_seen: dict[int, _Entry] = {}
-        folded: dict[int, _Entry] = {}
-        for index in self._indexes:
-            fitting, fitting_plain = index.find(path, plain)
-            _choose(fitting, wanted, host, as_seen)
-            _choose(fitting_plain, wanted, host, folded)
-        return as_seen, folded
 
-
-def _spellings(path: str) -> Iterator[tuple[str, str]]:
-    """What a path may mean, each time as it is spelled and in its plain spelling.
-
-    A path with dot segments means another one to those who resolve them.
-    """
-    for one in readings(path):
-        plain = fold(one)
-        if has_dots(one):
-            yield one, squeezed(one)
-            yield plain, plain
-        else:
-            yield one, plain
+def _without(counted: Counted, excused: frozenset[str]) -> Counted:
+    """The limits that a request is held by."""
+    return tuple(pair for pair in counted if pair[0].rule_id not in excused) if excused else counted
 
 
 def _limits_of(
-    entries: dict[int, _Entry], *, is_preflight: bool, only_covering: bool = False
+    entries: dict[int, Entry], *, is_preflight: bool, only_covering: bool = False
 ) -> Iterator[tuple[Limit, str]]:
     """The limits of entries in the order of the file, each with its route's pattern."""
     for order in sorted(entries):
@@ -146,36 +137,9 @@ def _limits_of(
                     yield limit, entry.route.pattern
 
 
-def _indexes(ruleset: RuleSet) -> list[Index[_Entry]]:
-    """The routes of the rules: those whose case counts, and the others."""
-    indexes: dict[bool, Index[_Entry]] = {}
-    for order, rule in enumerate(ruleset.limits):
-        case_sensitive = ruleset.case_sensitive if rule.case_sensitive is None else rule.case_sensitive
-        index = indexes.setdefault(case_sensitive, Index(any_case=not case_sensitive))
-        for route in rule.routes:
-            entry = _Entry(order, rule, route, _skips_preflight(ruleset, rule))
-            index.add(route.path, entry, narrow=rule.unlimited)
-    return list(indexes.values())
-
-
-def _skips_preflight(ruleset: RuleSet, rule: Rule) -> bool:
-    return ruleset.skip_preflight if rule.skip_preflight is None else rule.skip_preflight
-
-
 def _limits(rules: Iterable[Rule]) -> Counted:
     """The limits of rules without routes."""
     return tuple((limit, "") for rule in rules for limit in rule.limits)
-
-
-def _choose(entries: Sequence[_Entry], wanted: frozenset[str], host: str, chosen: dict[int, _Entry]) -> None:
-    """Add the entries that are for the request's method and host, by their rule's place in the file.
-
-    So a rule with several routes counts once.
-    """
-    for entry in entries:
-        methods = entry.route.methods
-        if (methods is None or methods & wanted) and matches(entry.rule.hosts, host):
-            chosen[entry.order] = entry
 
 
 def _once(counted: Iterable[tuple[Limit, str]]) -> Counted:
@@ -191,12 +155,5 @@ def _is_preflight(view: RequestView) -> bool:
     return view.header("origin") is not None and view.header("access-control-request-method") is not None
 
 
-def methods_of(kind: str, method: str) -> frozenset[str]:
-    """The words in front of a route that stand for this request."""
-    if kind == "websocket":
-        return frozenset({"WS"})
-    return frozenset({method, "GET"} if method == "HEAD" else {method}) - {"WS"}
-
-
-def _has_unlimited(entries: dict[int, _Entry]) -> bool:
+def _has_unlimited(entries: dict[int, Entry]) -> bool:
     return any(entry.rule.unlimited for entry in entries.values())

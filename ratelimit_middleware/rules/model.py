@@ -7,7 +7,7 @@ from datetime import date
 from typing import Literal, NamedTuple, TypeAlias
 
 from ratelimit_middleware.client import Client
-from ratelimit_middleware.errors import RuleFileError, RuleProblem
+from ratelimit_middleware.errors import InvalidLimitError, RuleFileError, RuleProblem
 from ratelimit_middleware.identity import KeyKind, KeyPart
 from ratelimit_middleware.rules.answer import Answer, Responder
 from ratelimit_middleware.rules.flow import FlowLimit
@@ -74,6 +74,11 @@ class Rule:
         since: the day on which a shadow rule began to watch, if the file says so.
         place: where it stands, for messages; empty when it was built in Python.
         flows: its limits on what flows within a request that has been admitted.
+        relate: the routes whose requests use its limits up, which are `Related` then; its own take nothing.
+        charges: what counts those.
+
+    Raises:
+        InvalidLimitError: `relate` and limits of `Related` stand without each other.
     """
 
     name: str
@@ -87,6 +92,16 @@ class Rule:
     since: date | None = None
     place: str = field(default="", compare=False)
     flows: tuple[FlowLimit, ...] = ()
+    relate: tuple[Route, ...] = ()
+    charges: tuple[Limit, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Make ready what counts requests of other routes."""
+        charges = tuple(limit for limit in (own.charging() for own in self.limits) if limit)
+        if (self.relate and len(charges) != len(self.limits)) or (charges and not self.relate):
+            expected = "routes, and limits that are all `Related(...)`; or none of both"
+            raise InvalidLimitError("relate", self.relate, expected)
+        object.__setattr__(self, "charges", charges)
 
     @property
     def all_limits(self) -> tuple[Limit, ...]:

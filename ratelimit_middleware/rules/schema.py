@@ -46,6 +46,7 @@ from ratelimit_middleware.rules.lists_spec import DenySpec, ListSpec
 from ratelimit_middleware.rules.model import KeyPart
 from ratelimit_middleware.rules.penalty_spec import PenaltySpec
 from ratelimit_middleware.rules.queue_spec import Concurrent, Queue, QueueSpec
+from ratelimit_middleware.rules.relate_spec import check_relate
 from ratelimit_middleware.rules.response_spec import RefusalSpec, ResponseSpec
 from ratelimit_middleware.rules.rule_fields import (
     read_include,
@@ -152,6 +153,7 @@ class RuleSpec(Spec):
     tiers: Annotated[dict[str, TierValue] | None, plain(read_rule_tiers, RULE_TIERS)] = None
     messages: Messages | None = None
     on_excess: WhenOver | None = None
+    relate: Annotated[list[_Route], Field(min_length=1), as_list] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _fits_together(self) -> RuleSpec:
@@ -162,6 +164,7 @@ class RuleSpec(Spec):
         check_idle(self)
         check_together(self)
         check_charge(self)
+        check_relate(self)
         if self.status and self.response and "status" in self.response.model_fields_set:
             raise GrammarError("`status` stands here and in `response`: leave one out", "status")
         if self.since and self.mode != "shadow":

@@ -81,7 +81,9 @@ class EntryCodec:
 
     def _describe(self, algorithm: Algorithm) -> bytes:
         try:
-            arguments = [getattr(algorithm, name) for name in _arguments(type(algorithm))]
+            values = [getattr(algorithm, name) for name in _arguments(type(algorithm))]
+            # An algorithm around another one: bytes are no argument of any.
+            arguments = [self.head(cast("Algorithm", v)) if is_dataclass(v) else v for v in values]
             body = pack((_name(type(algorithm)), *arguments))
             head = _HEAD_SIZE.pack(_HEAD_SIZE.size + len(body)) + body
         except _NO_ENTRY as error:
@@ -89,12 +91,17 @@ class EntryCodec:
         self._classes[_name(type(algorithm))] = type(algorithm)
         return head
 
-    def _build(self, head: bytes) -> Algorithm | None:
+    def _build(self, head: bytes, *, is_inner: bool = False) -> Algorithm | None:
         name, *arguments = unpack(head, _HEAD_SIZE.size)
         kind = self._classes.get(name) or _own_class(str(name))
         if kind is None:
             return None
-        return cast("Algorithm", kind(**dict(zip(_arguments(kind), arguments, strict=True))))
+        if is_inner and any(isinstance(value, bytes) for value in arguments):
+            return None  # a file may nest them as deep as it likes
+        values = [
+            self._build(value, is_inner=True) if isinstance(value, bytes) else value for value in arguments
+        ]
+        return cast("Algorithm", kind(**dict(zip(_arguments(kind), values, strict=True))))
 
 
 def _arguments(kind: type[Any]) -> list[str]:

@@ -112,7 +112,7 @@ def test_every_algorithm_of_the_table_has_a_long_form_here() -> None:
 
 def test_every_algorithm_of_the_package_is_in_the_table_or_refused_by_name() -> None:
     modules = {path.stem for path in Path(algorithms.__file__).parent.glob("[a-z]*.py")} - {"base"}
-    ours = {"warm_up_window", "concurrency", "penalty"}  # keys of the rule, not of the limit
+    ours = {"warm_up_window", "concurrency", "penalty", "related"}  # keys of the rule, not of the limit
     sentinel = {name: f"sentinel_{name}" for name in ("warm_up", "pacing", "warm_up_pacing")}
     sentinel["qps_window"] = "sentinel_qps"
     known = ALGORITHMS.keys() | NOT_YET

@@ -32,6 +32,7 @@ BEHAVIORS = "".join(
         "tiers",
         "penalty",
         "shadow",
+        "relations",
         "websockets",
     )
 )

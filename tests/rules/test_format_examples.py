@@ -28,7 +28,7 @@ WAITING = {
     4: [],
     5: [
         *("reload", "deny_cache", "adaptive"),
-        *("metrics", "relate"),
+        "metrics",
     ],
 }
 """The words that are refused until they get their code, in the order of the file."""

@@ -150,3 +150,8 @@ def test_a_key_is_guessed_from_the_words_of_other_limiters(text: str, key: str) 
 )
 def test_a_route_is_guessed_from_the_habits_of_frameworks(text: str, route: str) -> None:
     assert meant_route(text) == route
+
+
+@pytest.mark.parametrize("text", ["5/.s", "0 per.a", "5/0s", "5/0.0s", "5/1.s", "./s", "5/..s"])
+def test_half_a_number_is_no_reason_to_fail(text: str) -> None:
+    assert isinstance(meant_limit(text), str)

@@ -35,7 +35,7 @@ ONLY_LOADING_KNOWS = (
     *("algorithm_leaky", "algorithm_windows", "on_error_of", "store_fallback", "store_redis"),
     *("charge_function", "charge_of", "cost_bounds", "cost_settled", "unmatched_routes_without"),
     "concurrency_alone",
-    *("deny_file", "penalty_of", "tiers_", "enforce_of", "messages_idle"),
+    *("deny_file", "penalty_of", "tiers_", "enforce_of", "relate_that", "relate_with", "messages_idle"),
     "version_as_fraction",  # JSON has one kind of number
 )
 """What takes more than one value to see, or the app, or other files."""

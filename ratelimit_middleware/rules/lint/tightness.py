@@ -58,6 +58,8 @@ class _Pairs:
         """Whether the two buckets can be compared: `route` has other values in each rule."""
         (rule, limit), (other_rule, other_limit) = one, other
         by_route = other_rule is not rule and any(part.kind == "route" for part in other_limit.key)
+        if rule.relate or other_rule.relate:
+            return False  # who uses them up is another request
         several = max(len(rule.routes), len(other_rule.routes)) > 1
         return not self._shared & {limit.rule_id, other_limit.rule_id} and not (by_route and several)
 

@@ -43,6 +43,8 @@ def unmet_default(ruleset: RuleSet) -> Iterator[LintWarning]:
         return  # a file with hosts must have a default
     for rule in ruleset.limits:
         everything = any(route.path == "/**" and route.methods is None for route in rule.routes)
+        if rule.relate:
+            continue  # requests of the related routes are left for it
         if ruleset.skips(rule) and not ruleset.skips(default):
             continue  # preflights are left for it
         if everything and any(
