@@ -32,6 +32,9 @@ _EXACT_ENTRIES = 64
 _FIRST = Struct("<q")
 ENTRY = Struct("<qqI")
 SIZE = ENTRY.size
+_pack, _unpack = ENTRY.pack, ENTRY.unpack_from
+_FULL = (_EXACT_ENTRIES - 1) * SIZE
+"""Where the last entry of an exact log begins when there is no room for another."""
 MAX_PERMITS = 2**32 - 1
 
 
@@ -57,21 +60,21 @@ def last_of_oldest_ns(log: bytes, permits: int) -> int:
     return at_ns
 
 
-def with_hit(log: bytes, at_ns: int, cost: int, period_ns: int) -> bytes:
-    """With `cost` permits at `at_ns`."""
+def with_hit(log: bytes, at_ns: int, cost: int, period_ns: int) -> tuple[bytes, int]:
+    """With `cost` permits at `at_ns`, and its last hit."""
     if not log:
-        return ENTRY.pack(at_ns, at_ns, cost)
+        return _pack(at_ns, at_ns, cost), at_ns
     tail = len(log) - SIZE
-    first_ns, last_ns, count = ENTRY.unpack_from(log, tail)
+    first_ns, last_ns, count = _unpack(log, tail)
     if at_ns < last_ns:
-        return _packed(_inserted(list(ENTRY.iter_unpack(log)), at_ns, cost), period_ns)
+        return _packed(_inserted(list(ENTRY.iter_unpack(log)), at_ns, cost), period_ns), last_ns
     same = at_ns == last_ns
     if (same or _may_join(log, tail, first_ns, at_ns, period_ns)) and count + cost <= MAX_PERMITS:
-        return log[:tail] + ENTRY.pack(first_ns, at_ns, count + cost)
-    log += ENTRY.pack(at_ns, at_ns, cost)
-    if len(log) <= _EXACT_ENTRIES * SIZE:
-        return log
-    return _packed(ENTRY.iter_unpack(log), period_ns)
+        return log[:tail] + _pack(first_ns, at_ns, count + cost), at_ns
+    log += _pack(at_ns, at_ns, cost)
+    if tail >= _FULL:
+        log = _packed(ENTRY.iter_unpack(log), period_ns)
+    return log, at_ns
 
 
 def _may_join(log: bytes, tail: int, first_ns: int, at_ns: int, period_ns: int) -> bool:
@@ -80,7 +83,7 @@ def _may_join(log: bytes, tail: int, first_ns: int, at_ns: int, period_ns: int) 
     Groups start more than one grain apart after a pass, which is what bounds their number. Joining
     keeps that true only if the last group already starts a grain after the one before it.
     """
-    if tail < (_EXACT_ENTRIES - 1) * SIZE:
+    if tail < _FULL:
         return False
     grain = grain_ns(period_ns)
     if at_ns - first_ns > grain:
@@ -101,7 +104,7 @@ def _packed(entries: Iterable[_Entry], period_ns: int) -> bytes:
     while len(log) > _EXACT_ENTRIES + 1:
         grain *= 2
         log = _merged(log, grain)
-    return b"".join([ENTRY.pack(*entry) for entry in log])
+    return b"".join([_pack(*entry) for entry in log])
 
 
 def without_hit(log: bytes, at_ns: int, cost: int) -> tuple[int, bytes]:

@@ -17,7 +17,6 @@ from ratelimit_middleware.algorithms.base import (
     State,
     adopted_use,
     ceil_div,
-    granted,
     positive_int,
     refused,
     scaled_count,
@@ -25,6 +24,9 @@ from ratelimit_middleware.algorithms.base import (
 from ratelimit_middleware.decision import Decision
 
 __all__ = ["GCRA"]
+
+_new = tuple.__new__
+"""Past the constructor of `Decision`, which costs as much as the arithmetic before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +53,14 @@ class GCRA:
     period: float | timedelta = field(compare=False)
     burst: int
     period_ns: int = field(init=False, repr=False)
+    burst_ticks: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
         object.__setattr__(self, "limit", positive_int("limit", self.limit, 10**9))
         object.__setattr__(self, "burst", positive_int("burst", self.burst, 10**9))
         object.__setattr__(self, "period_ns", positive_ns("period", self.period))
+        object.__setattr__(self, "burst_ticks", self.burst * self.period_ns)
 
     @property
     def quota(self) -> int:
@@ -87,34 +91,41 @@ class GCRA:
         """Book `cost` permits at the first moment the bucket holds them; see `Algorithm.take`."""
         tat, _, latest_ns = state
         limit, period_ns = self.limit, self.period_ns
-        at_ns = from_ns if from_ns > now_ns else now_ns
-        start = at_ns * limit
+        now = start = now_ns * limit
+        at_ns = now_ns
+        if from_ns > now_ns:
+            at_ns, start = from_ns, from_ns * limit
         new = (tat if tat > start else start) + cost * period_ns
-        due = new - self.burst * period_ns
+        due = new - self.burst_ticks
         if due > start:
             at_ns = -(-due // limit)
-        if cost > self.burst:
-            return self._refuse(tat, now_ns, None), state
         wait_ns = at_ns - now_ns
-        if max_wait_ns is not None and wait_ns > max_wait_ns:
-            return self._refuse(tat, now_ns, wait_ns - max_wait_ns), state
-        remaining, reset_ns = self._left(new, now_ns)
+        if wait_ns:
+            if cost > self.burst:
+                return self._refuse(tat, now_ns, None), state
+            if max_wait_ns is not None and wait_ns > max_wait_ns:
+                return self._refuse(tat, now_ns, wait_ns - max_wait_ns), state
+        remaining = (now - due) // period_ns
+        if remaining > 0:
+            reset_ns = -((now - new) // limit)
+        else:
+            remaining, reset_ns = self._left(new, now)
         state = (new, at_ns, at_ns if at_ns > latest_ns else latest_ns)
-        return granted(at_ns, now_ns, self.burst, remaining, reset_ns), state
+        return _new(Decision, (True, at_ns, wait_ns, None, self.burst, remaining, reset_ns)), state
 
     def _refuse(self, tat: int, now_ns: int, retry_after_ns: int | None) -> Decision:
-        remaining, reset_ns = self._left(tat, now_ns)
+        remaining, reset_ns = self._left(tat, now_ns * self.limit)
         return refused(now_ns, retry_after_ns, self.burst, remaining, reset_ns)
 
-    def _left(self, tat: int, now_ns: int) -> tuple[int, int]:
+    def _left(self, tat: int, now: int) -> tuple[int, int]:
         """Permits in the bucket, and the wait for the next one (if none) or for all of them."""
-        debt = tat - now_ns * self.limit
+        debt = tat - now
         if debt <= 0:
             return self.burst, 0
         remaining = self.burst - ceil_div(debt, self.period_ns)
         if remaining > 0:
             return remaining, ceil_div(debt, self.limit)
-        return 0, ceil_div(debt - (self.burst - 1) * self.period_ns, self.limit)
+        return 0, ceil_div(debt - self.burst_ticks + self.period_ns, self.limit)
 
     def charge(self, state: State, now_ns: int, cost: int) -> State:
         """Take `cost` permits without asking; the debt ends at one bucket below empty."""

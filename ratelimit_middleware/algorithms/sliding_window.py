@@ -17,7 +17,6 @@ from ratelimit_middleware.algorithms.base import (
     Algorithm,
     State,
     adopted_use,
-    granted,
     positive_int,
     refused,
     scaled_count,
@@ -27,6 +26,9 @@ from ratelimit_middleware.decision import Decision
 __all__ = ["SlidingWindow"]
 
 _ENTRY, _SIZE = hits.ENTRY, hits.SIZE
+_unpack = _ENTRY.unpack_from
+_new = tuple.__new__
+"""Past the constructor of `Decision`, which costs as much as the arithmetic before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class SlidingWindow:
         horizon_ns = now_ns - self.period_ns
         gone = 0
         while gone < len(log):
-            _, last_ns, permits = _ENTRY.unpack_from(log, gone)
+            _, last_ns, permits = _unpack(log, gone)
             if last_ns > horizon_ns:
                 break
             used -= permits
@@ -100,17 +102,21 @@ class SlidingWindow:
         state = self.step(state, now_ns)
         used, log = state
         at_ns = from_ns if from_ns > now_ns else now_ns
-        excess = used + cost - limit
-        if cost > limit:
-            return self._refuse(limit, state, now_ns, None), state
-        if excess > 0:
-            at_ns = max(at_ns, hits.last_of_oldest_ns(log, excess) + self.period_ns)
+        used += cost
+        if used > limit:
+            if cost > limit:
+                return self._refuse(limit, state, now_ns, None), state
+            at_ns = max(at_ns, hits.last_of_oldest_ns(log, used - limit) + self.period_ns)
         wait_ns = at_ns - now_ns
-        if max_wait_ns is not None and wait_ns > max_wait_ns:
+        if wait_ns and max_wait_ns is not None and wait_ns > max_wait_ns:
             return self._refuse(limit, state, now_ns, wait_ns - max_wait_ns), state
-        new = (used + cost, hits.with_hit(log, at_ns, cost, self.period_ns))
-        remaining, reset_ns = self._left(limit, new, now_ns)
-        return granted(at_ns, now_ns, self.limit, remaining, reset_ns), new
+        log, newest_ns = hits.with_hit(log, at_ns, cost, self.period_ns)
+        state = (used, log)
+        if used < limit:
+            remaining, reset_ns = limit - used, newest_ns + self.period_ns - now_ns
+        else:
+            remaining, reset_ns = self._left(limit, state, now_ns)
+        return _new(Decision, (True, at_ns, wait_ns, None, self.limit, remaining, reset_ns)), state
 
     def _refuse(self, limit: int, state: State, now_ns: int, retry_after_ns: int | None) -> Decision:
         remaining, reset_ns = self._left(limit, state, now_ns)
@@ -127,7 +133,7 @@ class SlidingWindow:
         """Take `cost` permits without asking; the debt ends at one limit beyond the limit."""
         used, log = self.step(state, now_ns)
         cost = min(cost, 2 * self.limit - used)
-        return (used + cost, hits.with_hit(log, now_ns, cost, self.period_ns)) if cost > 0 else (used, log)
+        return (used + cost, hits.with_hit(log, now_ns, cost, self.period_ns)[0]) if cost > 0 else (used, log)
 
     def give_back(self, state: State, now_ns: int, cost: int, at_ns: int) -> State:
         """Take a booking out of its entry; nothing if that has left the window."""

@@ -21,17 +21,17 @@ __all__ = ["MemoryStore"]
 
 logger = logging.getLogger("ratelimit_middleware.stores")
 
-_SWEEP_EVERY = 8
-_SWEEP_KEYS = 8
+_SWEEP_KEYS = 2
 _SWEEP_KEYS_WHEN_FULL = 32
 
 
 class MemoryStore:
     """Buckets of this process.
 
-    Bounded: expired keys are dropped a few at a time as calls come (no thread, no timer). When
-    `max_keys` are all in use, new clients of a limit share one overflow bucket of that limit: a key that
-    still counts for something is never evicted, so nobody can push a blocked client out.
+    Bounded: whoever makes a new bucket looks at two old ones and drops those that have expired (no thread,
+    no timer, nothing to do for clients that are known). When `max_keys` are all in use, new clients of a
+    limit share one overflow bucket of that limit: a key that still counts for something is never evicted,
+    so nobody can push a blocked client out.
 
     Args:
         max_keys: the most buckets held (besides one overflow bucket a limit).
@@ -49,43 +49,51 @@ class MemoryStore:
         self._keep_state: AdoptMode = keep_state
         # The system's clock is steady already.
         self._now_ns = steady(clock) if clock else SystemClock().now_ns
-        self._lock = threading.Lock()
+        # Of the kind that knows its owner, see `take`.
+        self._lock = threading.RLock()
+        self._acquire, self._release = self._lock.acquire, self._lock.release
         # An entry remembers the numbers that wrote it, so that a reload adopts it when it is next used.
         self._entries: dict[str, tuple[Algorithm, State]] = {}
         self._to_sweep: list[str] = []
-        self._calls = 0
         self._overflowed = 0
 
     def take(self, checks: Sequence[Check]) -> list[Decision]:
         """Decide all checks with one start time, all or nothing; see `Store.take`."""
-        with self._lock:
+        # A `with` by hand, which costs half as much. The lock is taken inside of the block, so that nothing
+        # that a signal raises comes between; if that happens before it is held, it refuses to be released.
+        try:
+            self._acquire()
             now_ns = self._now_ns()
-            self._calls += 1
-            if not self._calls % _SWEEP_EVERY:
-                self._sweep(now_ns, _SWEEP_KEYS)
-            if len(checks) == 1:
-                return [self._take_one(checks[0], now_ns)]
-            keys = [self._key(check, now_ns) for check in checks]
-            taken = take_together(checks, keys, self._state, now_ns)
-            for key, algorithm, state in taken.states:
-                self._entries[key] = (algorithm, state)
-            return taken.decisions
-
-    def _take_one(self, check: Check, now_ns: int) -> Decision:
-        """The common case of `take`, without the search for a common start time."""
-        key, algorithm, _, cost, max_wait_ns, shadow, _ = check
-        entries = self._entries
-        entry = entries.get(key)
-        if entry is not None and entry[0] is algorithm:
-            state = entry[1]
-        else:
-            key = self._key(check, now_ns)
+            if len(checks) != 1:
+                return self._take_together(checks, now_ns)
+            key, algorithm, _, cost, max_wait_ns, shadow, _ = checks[0]
+            entries = self._entries
             entry = entries.get(key)
-            state = self._state(key, check, now_ns)
-        decision, new = algorithm.take(state, now_ns, cost, 0 if shadow else max_wait_ns)
-        if entry is not None or decision.allowed:
-            entries[key] = (algorithm, new)
+            if entry is None or entry[0] is not algorithm:
+                return [self._take_first(checks[0], now_ns)]
+            decision, state = algorithm.take(entry[1], now_ns, cost, 0 if shadow else max_wait_ns)
+            entries[key] = (algorithm, state)
+            return [decision]
+        finally:
+            self._release()
+
+    def _take_first(self, check: Check, now_ns: int) -> Decision:
+        """Take from a bucket that is new, or that other numbers have written."""
+        key = self._key(check, now_ns)
+        state = self._state(key, check, now_ns)
+        decision, state = check.algorithm.take(
+            state, now_ns, check.cost, 0 if check.shadow else check.max_wait_ns
+        )
+        if decision.allowed or key in self._entries:
+            self._entries[key] = (check.algorithm, state)
         return decision
+
+    def _take_together(self, checks: Sequence[Check], now_ns: int) -> list[Decision]:
+        keys = [self._key(check, now_ns) for check in checks]
+        taken = take_together(checks, keys, self._state, now_ns)
+        for key, algorithm, state in taken.states:
+            self._entries[key] = (algorithm, state)
+        return taken.decisions
 
     def charge(self, check: Check) -> None:
         """Consume without asking."""
@@ -153,9 +161,11 @@ class MemoryStore:
 
     def _key(self, check: Check, now_ns: int) -> str:
         """The key to use: the check's own, or its limit's overflow bucket when there is no room."""
-        if check.key in self._entries or len(self._entries) < self._max_keys:
+        if check.key in self._entries:
             return check.key
-        if self._sweep(now_ns, _SWEEP_KEYS_WHEN_FULL):
+        is_full = len(self._entries) >= self._max_keys
+        dropped = self._sweep(now_ns, _SWEEP_KEYS_WHEN_FULL if is_full else _SWEEP_KEYS)
+        if dropped or not is_full:
             return check.key
         if not self._overflowed:
             logger.warning(
@@ -171,11 +181,11 @@ class MemoryStore:
         entries = self._entries
         if not self._to_sweep:
             self._to_sweep = list(entries)
-        dropped = 0
-        for key in self._to_sweep[-most:]:
+        dropped, rest = 0, max(0, len(self._to_sweep) - most)
+        for key in self._to_sweep[rest:]:
             entry = entries.get(key)
             if entry is not None and entry[0].forget_at_ns(entry[1]) <= now_ns:
                 del entries[key]
                 dropped += 1
-        del self._to_sweep[-most:]
+        del self._to_sweep[rest:]
         return dropped

@@ -16,7 +16,6 @@ from ratelimit_middleware.algorithms.token_bucket import TokenBucket
 from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.errors import InvalidLimitError
-from ratelimit_middleware.stores import memory
 from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.stores.memory import MemoryStore
 from tests.vectors import juju
@@ -179,11 +178,8 @@ def never_goes_back(scenario: Mapping[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("scenario", [s for s in PUBLIC if never_goes_back(s)], ids=lambda s: str(s["id"]))
-def test_a_memory_store_that_remembers_the_key_gives_the_same_answers(
-    scenario: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_memory_store_that_remembers_the_key_gives_the_same_answers(scenario: dict[str, Any]) -> None:
     """Without the four scenarios whose clock goes back: a store's does not."""
-    monkeypatch.setattr(memory, "_SWEEP_EVERY", 10**9)
     assert deviation(scenario, Stored(bucket_of(scenario)), least=0) is None
 
 

@@ -139,14 +139,42 @@ def test_a_shadow_limit_alone_never_waits(store: MemoryStore) -> None:
     assert not store.take([watched])[0].allowed
 
 
-def test_expired_keys_go_as_calls_come(store: MemoryStore, clock: ManualClock) -> None:
+def test_expired_keys_go_as_new_clients_come(store: MemoryStore, clock: ManualClock) -> None:
     for client in range(1000):
         store.take([check(f"a|{client}", SlidingWindow(10, 60))])
     assert store.stats().keys == 1000
     clock.advance(60)
-    for _ in range(1100):
-        store.take([check("a|0", SlidingWindow(10, 60))])
-    assert store.stats().keys == 1
+    for client in range(1000):
+        store.take([check(f"b|{client}", SlidingWindow(10, 60))])
+    assert store.stats().keys == 1000
+
+
+def test_clients_that_change_all_the_time_hold_less_than_twice_the_buckets_in_use(clock: ManualClock) -> None:
+    store = MemoryStore(clock=clock)
+    for client in range(20_000):
+        store.take([check(f"a|{client}", SlidingWindow(10, 60))])
+        clock.advance(0.06)
+    assert store.stats().keys < 2 * 60 / 0.06
+
+
+def test_a_signal_that_raises_where_the_lock_is_taken_leaves_it_free(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = check("a|1", SlidingWindow(10, 60))
+    acquire = store._acquire
+
+    def acquire_and_raise() -> None:
+        acquire()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store, "_acquire", acquire_and_raise)
+    with pytest.raises(KeyboardInterrupt):
+        store.take([one])
+    monkeypatch.undo()
+    other = threading.Thread(target=store.take, args=([one],), daemon=True)
+    other.start()
+    other.join(10)
+    assert not other.is_alive()
 
 
 def test_random_clients_cannot_grow_the_store(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:

@@ -44,7 +44,7 @@ def twins(redis_server: RedisServer) -> Iterator[Twins]:
     clock = ManualClock()
     remote = RedisStore(redis_server.url, prefix="same:", clock=clock, known_refusals=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ratelimit_middleware.stores.memory._SWEEP_EVERY", 10**9)
+        patch.setattr("ratelimit_middleware.stores.memory._SWEEP_KEYS", 0)
         yield clock, MemoryStore(clock=clock), remote, itertools.count()
     remote.close()
 

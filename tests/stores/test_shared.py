@@ -92,7 +92,7 @@ def twins(tmp_path: Path) -> Iterator[Twins]:
     clock = ManualClock(1000)
     shared = SharedStore(tmp_path / "limits", clock=clock, size=8 * MIB)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ratelimit_middleware.stores.memory._SWEEP_EVERY", 10**9)
+        patch.setattr("ratelimit_middleware.stores.memory._SWEEP_KEYS", 0)
         patch.setattr("ratelimit_middleware.stores._shared_buckets._SWEEP_EVERY", 10**9)
         patch.setattr("ratelimit_middleware.stores._shared_buckets._SWEEP_KEYS_FOR_A_NEW_ONE", 0)
         yield clock, MemoryStore(clock=clock), shared, itertools.count()
