@@ -29,6 +29,7 @@ __all__ = [
     "Missing",
     "bucket_key",
     "client_address",
+    "client_forms",
     "key_builder",
     "overflow_key",
     "part_value",
@@ -156,6 +157,12 @@ def value_or_failure(part: KeyPart, view: RequestView, route: str) -> tuple[str 
 def overflow_key(limit_id: str) -> str:
     """The key of the bucket that new clients of a limit share when a store is full."""
     return f"{_escaped(limit_id)}|*"
+
+
+def client_forms(client: str, ipv6_prefix: int = _IPV6_PREFIX) -> frozenset[str]:
+    """All the ways in which a client may stand in a key: an address, a name, or a value that is hashed."""
+    address = client_address(client, ipv6_prefix)
+    return frozenset({client, _escaped(client), _hashed(client), address, f"!{address}"})
 
 
 def client_address(peer: str | None, ipv6_prefix: int = _IPV6_PREFIX) -> str:

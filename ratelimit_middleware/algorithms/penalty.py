@@ -148,6 +148,11 @@ class Strike(_Blocking):
     when its client has been told that it ends.
     """
 
+    @property
+    def penalty(self) -> Penalty:
+        """What blocks."""
+        return Penalty(self.after, self.blocks, self.forget_after)
+
     def take(
         self,
         state: State,

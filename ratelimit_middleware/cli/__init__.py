@@ -1,7 +1,7 @@
-"""The command `ratelimits`: is a rule file right, and what does it do with a request, or with an app?
+"""The command `ratelimits`: is a rule file right, what does it do, and what does its store hold?
 
 Exit codes: 0 all is well, 1 a rule file holds mistakes (with `--strict` warnings too, with `--fail-unlimited`
-routes that go free), 2 the command itself is wrong.
+routes that go free), 2 the command itself is wrong, 3 the store does not answer.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ratelimit_middleware.cli.arguments import header, ip_address, method, path, place, times, user
+from ratelimit_middleware.cli.buckets import Selection, keys, peek, reset
 from ratelimit_middleware.cli.check import check
 from ratelimit_middleware.cli.explain import Question, explain
 from ratelimit_middleware.cli.routes import routes
@@ -21,6 +22,8 @@ from ratelimit_middleware.clock import SystemClock, utc_date
 from ratelimit_middleware.stores._workers import read_count
 
 __all__ = ["main"]
+
+_BUCKETS = {"keys": keys, "peek": peek, "reset": reset}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: with code 2 when the arguments make no sense, 0 after `--help`.
     """
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments = parser.parse_args(argv)
     here = str(Path.cwd())
     if not {"", here} & set(sys.path):
         sys.path.insert(0, here)  # for `python:MODULE:FUNCTION`; an installed script does not look here
@@ -52,10 +56,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         text, code = routes(
             arguments.app, arguments.file, as_json=arguments.json, fail_unlimited=arguments.fail_unlimited
         )
+    elif arguments.command in _BUCKETS:
+        if arguments.command == "reset" and not (arguments.rule or arguments.client or arguments.all):
+            parser.error("reset: say which buckets: --rule RULE, --client CLIENT, or --all")
+        selection = Selection(arguments.file, arguments.rule, arguments.client, arguments.json)
+        text, code = _BUCKETS[arguments.command](selection)
     else:
         asked = (arguments.method, arguments.path, arguments.ip, tuple(arguments.headers))
         text, code = explain(arguments.file, Question(*asked, arguments.repeat, arguments.user))
-    (sys.stderr if code == 2 else sys.stdout).write(text)
+    (sys.stderr if code >= 2 else sys.stdout).write(text)
     return code
 
 
@@ -84,7 +93,19 @@ def _parser() -> argparse.ArgumentParser:
         description="Imports the app (FastAPI, Starlette, Flask or Quart) and reads its routes.",
     )
     _add_app(listing)
+    _add_selection(commands.add_parser("keys", help="list the buckets in the store of a rule file"))
+    _add_selection(commands.add_parser("peek", help="list them, with what is left in each"))
+    resetting = commands.add_parser("reset", help="forget buckets: their clients begin afresh")
+    _add_selection(resetting)
+    resetting.add_argument("--all", action="store_true", help="all buckets under the store's prefix")
     return parser
+
+
+def _add_selection(command: argparse.ArgumentParser) -> None:
+    command.add_argument("file", metavar="FILE")
+    command.add_argument("--rule", help="only those of this rule, by its name or route")
+    command.add_argument("--client", help="only those of this client: an address, a user, a key's value")
+    command.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _add_question(explaining: argparse.ArgumentParser) -> None:

@@ -37,4 +37,4 @@ class StrikePort(PenaltyPort):
 
     def writer(self, algorithm: Strike) -> Algorithm:
         """The penalty with the same numbers."""
-        return Penalty(algorithm.after, algorithm.blocks, algorithm.forget_after)
+        return algorithm.penalty

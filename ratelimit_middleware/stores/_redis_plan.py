@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any, NamedTuple
 
-from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm, granted, refused
+from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm, State, granted, refused
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.stores._entries import EntryCodec
 from ratelimit_middleware.stores._joint import untouched
+from ratelimit_middleware.stores._look import look_at
 from ratelimit_middleware.stores._redis_port import US_NS, doubles, exact, whole_us
 from ratelimit_middleware.stores._redis_ports import port_of
-from ratelimit_middleware.stores.base import Check
+from ratelimit_middleware.stores.base import Check, Look
 
 __all__ = ["Action", "Ask", "Planner", "moment"]
 
@@ -108,6 +109,11 @@ class Planner:
         size = len(self.key(""))
         return [key[size:].decode("utf-8", "surrogatepass") for key in keys]
 
+    def look(self, entry: bytes, now_us: int) -> Look | None:
+        """What an entry says; None for one that cannot be read."""
+        writer, state = self._read(entry)
+        return None if writer is None else look_at(writer, state, now_us * US_NS)
+
     def ask(self, checks: Sequence[Check]) -> Ask:
         """Checks to be asked about; whatever is wrong with them is said here.
 
@@ -182,17 +188,23 @@ class Planner:
     def _adopted(self, algorithm: Algorithm, entry: bytes, now_us: int) -> _Adopted:
         """An entry in the algorithm's own numbers; one that cannot be read counts as none."""
         now_ns = now_us * US_NS
-        state = algorithm.start(now_ns)
+        writer, found = self._read(entry)
+        if writer is None:
+            state = algorithm.start(now_ns)
+        else:
+            own = writer == algorithm
+            state = found if own else algorithm.adopt(found, now_ns, writer, self._keep_state)
+        return _Adopted(entry, doubles([now_us]) + port_of(algorithm).encode(algorithm, state))
+
+    def _read(self, entry: bytes) -> tuple[Algorithm | None, State]:
+        """Who wrote an entry, None if this cannot be told; and the state."""
         writer, packed = self._codec.split(entry)
         if writer is not None:
             try:
-                found = port_of(writer).decode(writer, packed[_WROTE_SIZE:])
-            except (StoreError, struct.error):
+                return writer, port_of(writer).decode(writer, packed[_WROTE_SIZE:])
+            except (StoreError, ValueError, struct.error):
                 pass
-            else:
-                own = writer == algorithm
-                state = found if own else algorithm.adopt(found, now_ns, writer, self._keep_state)
-        return _Adopted(entry, doubles([now_us]) + port_of(algorithm).encode(algorithm, state))
+        return None, ()
 
     def decisions(self, ask: Ask, now_us: int, reply: _Reply) -> list[Decision]:
         """The decisions of one request."""

@@ -11,10 +11,11 @@ from ratelimit_middleware.algorithms.concurrency import renewed
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.stores._entries import EntryCodec
 from ratelimit_middleware.stores._joint import take_together
+from ratelimit_middleware.stores._look import look_at
 from ratelimit_middleware.stores._packing import unpack
 from ratelimit_middleware.stores._shared_file import FullError
 from ratelimit_middleware.stores._shared_place import HEADER
-from ratelimit_middleware.stores.base import Check
+from ratelimit_middleware.stores.base import Check, Look
 
 if TYPE_CHECKING:
     import lmdb
@@ -32,6 +33,7 @@ _SWEEP_EVERY = 64
 _SWEEP_KEYS = 8
 _SWEEP_KEYS_FOR_A_NEW_ONE = 4
 _SWEEP_KEYS_WHEN_FULL = 32
+_KEYS_TOGETHER = 500
 
 
 class SharedBuckets:
@@ -116,6 +118,45 @@ class SharedBuckets:
     def reset(self, key: str) -> bool:
         """As `Store.reset`."""
         return self._transaction.delete(_packed(key))
+
+    def keys(self, beginning: str, after: str | None) -> tuple[list[str], str | None]:
+        """Those of the next few keys that begin so and count for something; and the last one looked at.
+
+        Long keys are kept by their hash: nobody can tell them.
+
+        Args:
+            beginning: what they begin with.
+            after: the last one that has been looked at; None = none.
+
+        Returns:
+            The keys, and what to go on after: None if there are no more.
+        """
+        found: list[str] = []
+        first = _plain(beginning)
+        behind = first if after is None else _plain(after) + b"\0"
+        with self._transaction.cursor() as cursor:
+            there = cursor.set_range(behind)
+            for _ in range(_KEYS_TOGETHER):
+                if not there or not cursor.key().startswith(first):
+                    return found, None
+                after = cursor.key()[1:].decode("utf-8", "surrogatepass")
+                if self._counts(cursor.value()):
+                    found.append(after)
+                there = cursor.next()
+        return found, after
+
+    def _counts(self, entry: bytes) -> bool:
+        """Whether dropping it would change anything."""
+        known = self._codec.decode(entry)
+        return known is not None and known[0].forget_at_ns(known[1]) > self._now_ns
+
+    def look(self, key: str) -> Look | None:
+        """As `BrowsableStore.look`."""
+        entry = self._transaction.get(_packed(key))
+        known = None if entry is None else self._codec.decode(entry)
+        if known is None:
+            return None
+        return look_at(*known, self._now_ns)
 
     def count(self) -> int:
         """How many buckets there are."""
@@ -204,5 +245,9 @@ class SharedBuckets:
 
 def _packed(key: str) -> bytes:
     """The key as LMDB keeps it: never that of the header, never too long."""
-    data = b"=" + key.encode("utf-8", "surrogatepass")
+    data = _plain(key)
     return data if len(data) <= _LONGEST_KEY else b"#" + blake2b(data, digest_size=32).digest()
+
+
+def _plain(key: str) -> bytes:
+    return b"=" + key.encode("utf-8", "surrogatepass")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.store_settings import OnError
 
-__all__ = ["AsyncStore", "Check", "ChoosyStore", "Store", "StoreStats"]
+__all__ = ["AsyncStore", "BrowsableStore", "Check", "ChoosyStore", "Look", "Store", "StoreStats"]
 
 
 class Check(NamedTuple):
@@ -33,6 +33,19 @@ class Check(NamedTuple):
     max_wait_ns: int | None = 0
     shadow: bool = False
     on_error: OnError | None = None
+
+
+class Look(NamedTuple):
+    """What stands in a bucket.
+
+    Attributes:
+        algorithm: the numbers that wrote it.
+        decision: what a request for one permit would hear now, in those numbers; but `remaining` counts what
+            is there before it.
+    """
+
+    algorithm: Algorithm
+    decision: Decision
 
 
 class StoreStats(NamedTuple):
@@ -127,3 +140,21 @@ class ChoosyStore(Protocol):
         Raises:
             StoreError: they cannot.
         """
+
+
+@runtime_checkable
+class BrowsableStore(Protocol):
+    """A store that can tell which buckets it has."""
+
+    def scan(self, beginning: str = "") -> Iterator[str]:
+        """The keys that count for something, as `Check.key` has them, in any order.
+
+        Args:
+            beginning: only keys that begin so, such as `"login|"`: all clients of one limit.
+        """
+
+    def look(self, key: str) -> Look | None:
+        """What stands in a bucket; None if it is not there, or nobody here can read it."""
+
+    def reset(self, key: str) -> bool:
+        """As `Store.reset`."""

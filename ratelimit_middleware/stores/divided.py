@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ratelimit_middleware.algorithms.base import Algorithm, positive_int
 from ratelimit_middleware.clock import Clock
 from ratelimit_middleware.decision import Decision
-from ratelimit_middleware.stores.base import Check, StoreStats
+from ratelimit_middleware.stores.base import Check, Look, StoreStats
 from ratelimit_middleware.stores.memory import MemoryStore
 
 __all__ = ["DividedStore"]
@@ -60,6 +60,14 @@ class DividedStore:
     def reset(self, key: str) -> bool:
         """Forget a bucket; True if it was there."""
         return self._memory.reset(key)
+
+    def scan(self, beginning: str = "") -> Iterator[str]:
+        """The keys that are there."""
+        return self._memory.scan(beginning)
+
+    def look(self, key: str) -> Look | None:
+        """What stands in a bucket, in this process's numbers."""
+        return self._memory.look(key)
 
     def close(self) -> None:
         """Forget everything."""

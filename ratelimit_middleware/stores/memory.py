@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm, State, positive_int
 from ratelimit_middleware.algorithms.concurrency import renewed
 from ratelimit_middleware.clock import Clock, SystemClock, steady
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.stores._joint import take_together
-from ratelimit_middleware.stores.base import Check, StoreStats
+from ratelimit_middleware.stores._look import look_at
+from ratelimit_middleware.stores.base import Check, Look, StoreStats
 
 __all__ = ["MemoryStore"]
 
@@ -132,6 +133,25 @@ class MemoryStore:
         """Forget a bucket; True if it was there."""
         with self._lock:
             return self._entries.pop(key, None) is not None
+
+    def scan(self, beginning: str = "") -> Iterator[str]:
+        """The keys that count for something, as of now; see `BrowsableStore.scan`."""
+        with self._lock:
+            now_ns, entries = self._now_ns(), list(self._entries.items())
+        return (
+            key
+            for key, (algorithm, state) in entries
+            if key.startswith(beginning) and algorithm.forget_at_ns(state) > now_ns
+        )
+
+    def look(self, key: str) -> Look | None:
+        """What stands in a bucket; None if it is not there."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            algorithm, state = entry
+            return look_at(algorithm, state, self._now_ns())
 
     def close(self) -> None:
         """Forget everything."""

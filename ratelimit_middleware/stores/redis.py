@@ -17,7 +17,7 @@ from ratelimit_middleware.stores._redis_loop import LoopSide
 from ratelimit_middleware.stores._redis_plan import Ask, Planner, moment
 from ratelimit_middleware.stores._redis_port import US_NS
 from ratelimit_middleware.stores._redis_script import load_script
-from ratelimit_middleware.stores.base import Check, StoreStats
+from ratelimit_middleware.stores.base import Check, Look, StoreStats
 
 __all__ = ["RedisStore"]
 
@@ -124,6 +124,11 @@ class RedisStore:
             if int(cursor) == 0:
                 return
 
+    def look(self, key: str) -> Look | None:
+        """What stands in a bucket; None if it is not there, or nobody here can read it."""
+        entry = self._threads.command("GET", self._planner.key(key))
+        return None if entry is None else self._planner.look(entry, self._about_us())
+
     def close(self) -> None:
         """Close the connections of threads; a call after that opens new ones."""
         self._refusals.clear()
@@ -192,6 +197,14 @@ class RedisStore:
 
     def _time_us(self) -> int | None:
         return self._clock.now_ns() // US_NS if self._clock else None
+
+    def _about_us(self) -> int:
+        """The time now: the test's, or the server's."""
+        time_us = self._time_us()
+        if time_us is None:
+            seconds, us = map(int, self._threads.command("TIME"))
+            time_us = seconds * 10**6 + us
+        return time_us
 
     def _loop_side(self) -> LoopSide:
         """What belongs to the running loop."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from mmap import PAGESIZE
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -20,7 +20,7 @@ from ratelimit_middleware.stores._loop_guard import LoopGuard
 from ratelimit_middleware.stores._shared_buckets import SharedBuckets
 from ratelimit_middleware.stores._shared_file import FullError, ReplacedError, SharedFile, shared_file
 from ratelimit_middleware.stores._shared_place import LEAST_BYTES, default_directory
-from ratelimit_middleware.stores.base import Check, StoreStats
+from ratelimit_middleware.stores.base import Check, Look, StoreStats
 
 if TYPE_CHECKING:
     import lmdb
@@ -112,6 +112,19 @@ class SharedStore:
     def reset(self, key: str) -> bool:
         """Forget a bucket, for all processes; True if it was there."""
         return self._run(self._buckets.reset, key)
+
+    def scan(self, beginning: str = "") -> Iterator[str]:
+        """The keys that are there; see `BrowsableStore.scan`. Keys of more than 500 bytes are left out."""
+        after: str | None = None
+        while True:
+            found, after = self._run(self._buckets.keys, beginning, after)
+            yield from found
+            if after is None:
+                return
+
+    def look(self, key: str) -> Look | None:
+        """What stands in a bucket; None if it is not there."""
+        return self._run(self._buckets.look, key)
 
     def close(self) -> None:
         """Let go of the file, which stays; a call after that opens it again."""

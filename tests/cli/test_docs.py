@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 
 from ratelimit_middleware.cli import main
+from ratelimit_middleware.registry import LimiterRegistry
+from ratelimit_middleware.request import WsgiView
+from ratelimit_middleware.rules.load import load_rules
+from ratelimit_middleware.stores.open import open_store
 
 pytestmark = pytest.mark.arithmetic
 
@@ -26,8 +30,18 @@ default: 300/minute
 SECOND = "limits:\n  /api/**: 30/minute\n  /api/items: 40/minute\n"
 
 
+def three_logins(file: Path) -> None:
+    """What the store of the page's file holds."""
+    ruleset = load_rules(str(file))
+    store = open_store(ruleset.store)
+    view = WsgiView({"PATH_INFO": "/login", "REQUEST_METHOD": "POST", "REMOTE_ADDR": "192.0.2.7"})
+    for _ in range(3):
+        LimiterRegistry(ruleset, store).admit(view)
+    store.close()
+
+
 def test_the_page_has_examples() -> None:
-    assert len(EXAMPLES) == 5
+    assert len(EXAMPLES) == 7
 
 
 @pytest.mark.parametrize(("line", "output"), EXAMPLES)
@@ -41,6 +55,8 @@ def test_an_example_of_the_page_prints_this(
     (tmp_path / "ratelimit.yaml").write_text(RULES)
     (tmp_path / "second.yaml").write_text(SECOND)
     (tmp_path / "reports.yaml").write_text(REPORTS)
+    (tmp_path / "limits.yaml").write_text(f"store: 'shared://{tmp_path}/limits'\n{RULES}")
+    three_logins(tmp_path / "limits.yaml")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
 

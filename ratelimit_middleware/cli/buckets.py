@@ -1,0 +1,159 @@
+"""`ratelimits keys`, `peek` and `reset`: the buckets that the store of a rule file has now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ratelimit_middleware.algorithms.penalty import Penalty, Strike
+from ratelimit_middleware.errors import RuleFileError, StoreError
+from ratelimit_middleware.identity import client_forms
+from ratelimit_middleware.rules.load import load_rules
+from ratelimit_middleware.rules.model import RuleSet
+from ratelimit_middleware.rules.words import unknown
+from ratelimit_middleware.stores.base import BrowsableStore, Look
+from ratelimit_middleware.stores.open import open_store
+
+__all__ = ["Selection", "keys", "peek", "reset"]
+
+_NO_ANSWER = 3
+
+
+class Selection(NamedTuple):
+    """Which buckets of which file.
+
+    Attributes:
+        file: the rule file.
+        rule: only those of this rule.
+        client: only those of this client: an address, or whatever else the key of a limit holds.
+        as_json: for programs.
+    """
+
+    file: str
+    rule: str | None = None
+    client: str | None = None
+    as_json: bool = False
+
+
+class _MemoryError(Exception):
+    """The counts live inside other processes."""
+
+
+def keys(selection: Selection) -> tuple[str, int]:
+    """The buckets that are there.
+
+    Returns:
+        What to print and the exit code: 1 if the file holds a mistake, 2 if the command makes no sense, 3
+        if the store does not answer.
+    """
+    return _done(selection, lambda _, found: [{"bucket": key} for key in found])
+
+
+def peek(selection: Selection) -> tuple[str, int]:
+    """The buckets that are there, and what the next request of each would hear; see `keys`."""
+
+    def looked_at(store: BrowsableStore, found: list[str]) -> list[dict[str, Any]]:
+        looks = [(key, store.look(key)) for key in found]
+        return [{"bucket": key, **_told(look)} for key, look in looks if look is not None]
+
+    return _done(selection, looked_at)
+
+
+def reset(selection: Selection) -> tuple[str, int]:
+    """Forget buckets: their clients begin afresh; see `keys`."""
+
+    def forgotten(store: BrowsableStore, found: list[str]) -> list[dict[str, Any]]:
+        return [{"bucket": key} for key in found if store.reset(key)]
+
+    return _done(selection, forgotten)
+
+
+def _done(
+    selection: Selection, work: Callable[[BrowsableStore, list[str]], list[dict[str, Any]]]
+) -> tuple[str, int]:
+    try:
+        ruleset = load_rules(selection.file)
+    except RuleFileError as error:
+        return f"{error}\n", 1
+    names = [rule.name for rule in ruleset.rules]
+    if selection.rule is not None and selection.rule not in names:
+        return f"{selection.file}: {unknown('rule', selection.rule, names)}\n", 2
+    try:
+        with _opened(ruleset) as store:
+            rows = work(store, sorted(_found(store, ruleset, selection)))
+    except _MemoryError as error:
+        return f"{selection.file}: {error}\n", 2
+    except StoreError as error:
+        return f"{selection.file}: {error}\n", _NO_ANSWER
+    if selection.as_json:
+        return json.dumps(rows, indent=2, ensure_ascii=False) + "\n", 0
+    count = "1 bucket" if len(rows) == 1 else f"{len(rows)} buckets"
+    return "\n".join([*_lines(rows), count]) + "\n", 0
+
+
+@contextmanager
+def _opened(ruleset: RuleSet) -> Iterator[BrowsableStore]:
+    if ruleset.store.scheme == "memory":
+        raise _MemoryError(
+            "the counts are in `memory://`, inside the processes of the app: nobody else can see or reset"
+            " them. There it is `store.scan()` and `store.reset(key)`; `shared://` and `redis://` can be"
+            " looked at from here"
+        )
+    store = open_store(ruleset.store)
+    try:
+        if not isinstance(store, BrowsableStore):
+            raise StoreError(f"a store of {ruleset.store.scheme}:// cannot tell its buckets")
+        yield store
+    finally:
+        store.close()
+
+
+def _found(store: BrowsableStore, ruleset: RuleSet, selection: Selection) -> Iterator[str]:
+    beginnings = [""] if selection.rule is None else _beginnings(ruleset, selection.rule)
+    prefixes = {part.ipv6_prefix for rule in ruleset.rules for limit in rule.limits for part in limit.key}
+    forms: set[str] = set()
+    if selection.client is not None:
+        forms = {form for bits in prefixes or {64} for form in client_forms(selection.client, bits)}
+    for beginning in beginnings:
+        for key in store.scan(beginning):
+            if selection.client is None or not forms.isdisjoint(key.split("|")[1:]):
+                yield key
+
+
+def _beginnings(ruleset: RuleSet, name: str) -> set[str]:
+    """What the keys of a rule begin with: of its limits, and of all that may be checked in their place."""
+    limits = [limit for rule in ruleset.rules if rule.name == name for limit in rule.limits]
+    every = [one for limit in limits for one in (limit, *limit.alternatives())]
+    return {limit.overflow.removesuffix("*") for limit in every}
+
+
+def _told(look: Look) -> dict[str, Any]:
+    """A bucket in numbers; times in seconds."""
+    decision = look.decision
+    retry_ns = decision.retry_after_ns
+    return {
+        "allowed": decision.allowed,
+        "limit": decision.limit,
+        "remaining": decision.remaining,
+        "retry_after_s": None if retry_ns is None else retry_ns / 1e9,
+        "reset_after_s": decision.reset_after_ns / 1e9,
+        "penalty": isinstance(look.algorithm, (Penalty, Strike)),
+    }
+
+
+def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
+    width = max((len(row["bucket"]) for row in rows), default=0)
+    for row in rows:
+        yield f"{row['bucket']:{width}}  {_words(row)}" if "limit" in row else row["bucket"]
+
+
+def _words(row: dict[str, Any]) -> str:
+    if row["penalty"]:
+        return "not blocked" if row["allowed"] else f"blocked for {row['retry_after_s']:.0f} s"
+    left = f"{row['remaining']} of {row['limit']} left"
+    if row["allowed"]:
+        return left
+    again = "never" if row["retry_after_s"] is None else f"in {row['retry_after_s']:.3f} s"
+    return f"{left}, the next one {again}"
