@@ -40,7 +40,8 @@ __all__ = ["RateLimitMiddleware"]
 
 _STARTS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 _NEEDS_ANYIO = (
-    "rules with `behavior: queue` or `messages` need anyio under ASGI: pip install ratelimit-middleware[asgi]"
+    "rules with `behavior: queue`, `messages` or `bandwidth` need anyio under ASGI: pip install"
+    " ratelimit-middleware[asgi]"
 )
 
 

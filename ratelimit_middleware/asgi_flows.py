@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ratelimit_middleware._types import ASGIApp, Receive, Scope, Send
 from ratelimit_middleware.answers import Answers
+from ratelimit_middleware.asgi_exchange import PacedExchange
 from ratelimit_middleware.asgi_messages import MessageGate
 from ratelimit_middleware.asgi_meter import AsgiMeter
 from ratelimit_middleware.asgi_refusal import refuse
@@ -16,6 +18,7 @@ from ratelimit_middleware.flow_reports import FlowReporter
 from ratelimit_middleware.flows import Flows, Held, KeptViews
 from ratelimit_middleware.frameworks.selected import SelectedRoute
 from ratelimit_middleware.registry import LimiterRegistry
+from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.responses import Refusal
 
 __all__ = ["AsgiFlows"]
@@ -49,7 +52,8 @@ class AsgiFlows:
         self._flows = Flows(registry.ruleset, SelectedRoute(app), FaultLogs(clock=clock))
         self._views = views
         self._answers = answers
-        self._place = registry.place
+        # A store may be anything, also what cannot stand in a set.
+        self._place = registry.place if isinstance(registry.place, tuple) else id(registry.place)
         self._meter = AsgiMeter(registry.store, clock=clock)
         self._tell = FlowReporter(registry.ruleset, hooks, clock)
         self._faults = FaultLog(LIMITER_FAILED, clock=clock)
@@ -60,7 +64,8 @@ class AsgiFlows:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        held = await self._held(scope)
+        view = self._views.pop(scope)
+        held = await self._held(view)
         if isinstance(held, Refusal):
             await refuse(scope, receive, send, held)
             return
@@ -68,12 +73,12 @@ class AsgiFlows:
         mine = {(self._place, one.check.key): one for one in held}
         scope[_HELD] = outer | mine.keys()
         try:
-            await self._serve([one for name, one in mine.items() if name not in outer], scope, receive, send)
+            new = [one for name, one in mine.items() if name not in outer]
+            await self._serve(view, new, scope, receive, send)
         finally:
             scope[_HELD] = outer  # an app may be tried with a scope that was used before
 
-    async def _held(self, scope: Scope) -> Sequence[Held] | Refusal:
-        view = self._views.pop(scope)
+    async def _held(self, view: RequestView) -> Sequence[Held] | Refusal:
         try:
             await self._flows.ask(view)
             return self._flows.of(view)
@@ -82,8 +87,15 @@ class AsgiFlows:
             reply = self._answers.undecided(view, error)
             return reply if isinstance(reply, Refusal) else ()
 
-    async def _serve(self, held: Sequence[Held], scope: Scope, receive: Receive, send: Send) -> None:
-        if held:
+    async def _serve(
+        self, view: RequestView, held: Sequence[Held], scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        if not held:
+            await self.app(scope, receive, send)
+        elif view.kind == "websocket":
             gate = MessageGate(held, self._meter, self._tell, receive, send, self._clock)
-            receive, send = gate.receive, gate.send
-        await self.app(scope, receive, send)
+            await self.app(scope, gate.receive, gate.send)
+        else:
+            unavailable = partial(self._answers.unavailable, view)
+            exchange = PacedExchange(held, self._meter, self._tell, unavailable, scope, receive, send)
+            await exchange.serve(self.app)

@@ -24,6 +24,8 @@ class RuleCounts(NamedTuple):
         messages_delayed: messages of WebSockets that it held back.
         messages_dropped: how many it dropped.
         connections_closed: WebSockets that it closed.
+        bytes_paced: bytes of bodies that had to wait.
+        bodies_cut: bodies that were broken off, for the store did not answer.
         would_limit: how often it would have done one of these, had it not only watched.
     """
 
@@ -35,6 +37,8 @@ class RuleCounts(NamedTuple):
     messages_delayed: int = 0
     messages_dropped: int = 0
     connections_closed: int = 0
+    bytes_paced: int = 0
+    bodies_cut: int = 0
     would_limit: int = 0
 
 
@@ -42,6 +46,8 @@ _FLOWS: Mapping[FlowEventKind, str] = {
     "delayed": "messages_delayed",
     "dropped": "messages_dropped",
     "closed": "connections_closed",
+    "paced": "bytes_paced",
+    "cut": "bodies_cut",
 }
 
 
@@ -84,7 +90,10 @@ class Counters:
     def on_flow(self, event: FlowEvent) -> None:
         """Count what a limit has done within a request."""
         with self._lock:
-            self._count("would_limit" if event.shadow else _FLOWS[event.kind], (event.rule,))
+            if event.shadow:
+                self._rules[event.rule, "would_limit"] += 1
+            else:
+                self._rules[event.rule, _FLOWS[event.kind]] += event.amount
 
     def snapshot(self) -> Counts:
         """The counts of now."""

@@ -26,7 +26,7 @@ VerdictKind: TypeAlias = Literal[
     "admitted", "delayed", "refused", "denied", "exempt", "uncounted", "unavailable"
 ]
 
-FlowEventKind: TypeAlias = Literal["delayed", "dropped", "closed"]
+FlowEventKind: TypeAlias = Literal["delayed", "dropped", "closed", "paced", "cut"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +105,13 @@ class FlowEvent:
 
     Attributes:
         at_ns: when, ns since the epoch.
-        kind: `delayed` (a message waits), `dropped` (it is lost) or `closed` (so is the connection).
+        kind: `delayed` (a message waits), `dropped` (it is lost), `closed` (so is the connection); `paced` (a
+            body that had to wait has ended), `cut` (it was broken off, for the store does not answer).
         rule: name of the rule.
         policy: name of its limit.
         key: the client, as the key of that limit's bucket stands in the store.
-        wait_ns: how long it waits.
+        wait_ns: how long it waits; a body all in all.
+        amount: how many messages or bytes had to wait, or were lost.
         shadow: nothing of the kind has happened: the limit only watches.
     """
 
@@ -119,6 +121,7 @@ class FlowEvent:
     policy: str
     key: str
     wait_ns: int = 0
+    amount: int = 1
     shadow: bool = False
 
 

@@ -21,7 +21,10 @@ from ratelimit_middleware.views import Views
 __all__ = ["Flows", "Held", "KeptViews", "has_flows"]
 
 _VIEW = "ratelimit_middleware.view"
-_FLOWING: dict[Kind, frozenset[FlowKind]] = {"websocket": frozenset({"messages"}), "http": frozenset()}
+_FLOWING: dict[Kind, frozenset[FlowKind]] = {
+    "websocket": frozenset({"messages"}),
+    "http": frozenset({"response", "request"}),
+}
 
 
 class Held(NamedTuple):

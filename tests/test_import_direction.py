@@ -31,7 +31,9 @@ LAYERS = [
     {"build", "throttled", "answers", "shielding", "lines", "wsgi_response"},
     {"asgi_queue", "asgi_inbox", "asgi_refusal", "coverage"},
     {"asgi_meter"},
-    {"asgi_messages"},
+    {"asgi_messages", "asgi_pace"},
+    {"asgi_bodies"},
+    {"asgi_exchange"},
     {"asgi_flows"},
     {"asgi", "wsgi"},
     {"__init__", "cli"},
@@ -48,6 +50,7 @@ THIRD_PARTY = {
     "asgi_inbox": {"anyio"},
     "asgi_meter": {"anyio"},
     "asgi_messages": {"anyio"},
+    "asgi_pace": {"anyio"},
     "shielding": {"anyio"},
 }
 

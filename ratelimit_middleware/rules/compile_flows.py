@@ -1,4 +1,4 @@
-"""From what a rule says of messages to its flow limits."""
+"""From what a rule says of messages and bandwidth to its flow limits."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ratelimit_middleware.decision import Policy
 from ratelimit_middleware.errors import InvalidLimitError
 from ratelimit_middleware.identity import KeyPart
 from ratelimit_middleware.rules.algorithms import Numbers, algorithm_of
+from ratelimit_middleware.rules.bandwidth import BandwidthText
 from ratelimit_middleware.rules.client_written import holds, is_written_by_client
 from ratelimit_middleware.rules.compile_limits import LimitCompiler
 from ratelimit_middleware.rules.document import Path
@@ -46,7 +47,35 @@ class FlowCompiler:
             id_base: the rule's id.
             policy_name: names the limit of a kind and number.
         """
-        return tuple(self._messages(id_base, policy_name))
+        flows = [*self._messages(id_base, policy_name)]
+        bandwidth = self.rule.spec.bandwidth
+        if bandwidth and not self._serves(websockets=False):
+            self.rule.refuse(
+                ("bandwidth",), "`bandwidth` is for bodies of HTTP, and this rule is for WebSockets alone"
+            )
+        elif bandwidth:
+            response = [*self._bytes("response", bandwidth.response, id_base, policy_name)]
+            request = [*self._bytes("request", bandwidth.request, id_base, policy_name)]
+            keys = dict.fromkeys(tuple(flow.key for flow in way) for way in (response, request))
+            for way in keys:  # once, where both ways have the same
+                self._check_keys(("bandwidth",), way)
+            flows += response + request
+        return tuple(flows)
+
+    def _bytes(
+        self,
+        kind: FlowKind,
+        texts: Sequence[BandwidthText],
+        id_base: str,
+        policy_name: Callable[[str, int], str],
+    ) -> Iterator[FlowLimit]:
+        for number, text in enumerate(texts):
+            algorithm = text.algorithm
+            name = policy_name(kind, number)
+            policy = Policy(name, algorithm.quota, algorithm.window_ns, text.text)
+            yield self._flow(
+                kind, number, id_base, policy, algorithm, text, on_excess="delay", piece=text.piece
+            )
 
     def _messages(self, id_base: str, policy_name: Callable[[str, int], str]) -> Iterator[FlowLimit]:
         spec = self.rule.spec

@@ -9,25 +9,27 @@ from ratelimit_middleware.rules.limit import Limit
 
 __all__ = ["FlowKind", "FlowLimit", "OnExcess"]
 
-FlowKind: TypeAlias = Literal["messages"]
+FlowKind: TypeAlias = Literal["messages", "response", "request"]
 OnExcess: TypeAlias = Literal["delay", "drop", "close"]
 
 
 @dataclass(frozen=True, slots=True)
 class FlowLimit(Limit):
-    """A limit on what flows: a permit is a message that the client sends over a WebSocket.
+    """A limit on what flows: a permit is a message that a client sends over a WebSocket, or a byte of a body.
 
     It says nothing of how often somebody comes, so `default` counts beside it.
 
     Attributes:
-        kind: what flows.
-        on_excess: what becomes of a message over the limit.
+        kind: what flows: messages, or the body of the response or request.
+        on_excess: what becomes of a message over the limit; bytes wait.
         per_connection: each connection has its own count, whoever opened it, in this process alone.
+        piece: permits that are taken at a time, at most.
     """
 
     kind: FlowKind = "messages"
     on_excess: OnExcess = "close"
     per_connection: bool = False
+    piece: int = 1
 
     def __post_init__(self) -> None:
         """As every limit, but that it covers nothing."""
@@ -37,4 +39,6 @@ class FlowLimit(Limit):
     @property
     def told(self) -> str:
         """What it does, in a few words."""
-        return f"messages, on excess {self.on_excess}"
+        if self.kind == "messages":
+            return f"messages, on excess {self.on_excess}"
+        return f"{self.kind} bodies, in pieces of {self.piece} bytes"

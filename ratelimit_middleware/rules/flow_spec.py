@@ -15,10 +15,9 @@ from ratelimit_middleware.rules.words import GrammarError, choose, shown
 
 __all__ = ["Messages", "WhenOver", "check_flows"]
 
-_FLOWS = frozenset({"messages"})
-_FOR_REQUESTS = frozenset(
-    {"behavior", "charge", "cost", "overrides", "penalty", "queue", "response", "status", "tiers", "warm_up"}
-)
+_FLOWS = frozenset({"messages", "bandwidth"})
+_FOR_REQUESTS = frozenset({"behavior", "charge", "cost", "overrides", "penalty", "queue", "relate"})
+_FOR_REQUESTS |= {"response", "status", "tiers", "warm_up"}
 _ON_EXCESS = ("delay", "drop", "close")
 _HABITS = {
     "queue": "delay",

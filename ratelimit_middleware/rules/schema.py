@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from ratelimit_middleware.rules.bandwidth import Bandwidth
 from ratelimit_middleware.rules.behaviors import QUEUES, check_idle, check_single, check_together
 from ratelimit_middleware.rules.charge_spec import CHARGE, COST, Cost, check_charge, read_charge, read_cost
 from ratelimit_middleware.rules.charges import Charged
@@ -91,6 +92,7 @@ PlacedLimit: TypeAlias = tuple[int, "LimitText | AskedText | LongLimitSpec"]
 """A limit and its index in the list of its rule."""
 
 _Name: TypeAlias = Annotated[str, plain(read_name, NAME)]
+_ENOUGH = ("limit", "concurrency", "messages", "bandwidth")
 _Route: TypeAlias = Annotated[str, plain(read_route, ROUTE)]
 _Place: TypeAlias = Annotated[str, plain(read_place, PLACE)]
 _Override: TypeAlias = Annotated[str, plain(read_override, text(".+", "A value of the key; globs allowed."))]
@@ -114,9 +116,7 @@ def numbered(value: Any) -> Any:
 class RuleSpec(Spec):
     """One rule; a text or a list stands for its `limit`."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"anyOf": [{"required": [key]} for key in ("limit", "concurrency", "messages")]}
-    )
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": [key]} for key in _ENOUGH]})
 
     limit: Annotated[list[LimitSpec], Field(min_length=1), as_list] = Field(default_factory=list)
     name: _Name | None = None
@@ -154,6 +154,7 @@ class RuleSpec(Spec):
     messages: Messages | None = None
     on_excess: WhenOver | None = None
     relate: Annotated[list[_Route], Field(min_length=1), as_list] = Field(default_factory=list)
+    bandwidth: Bandwidth | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> RuleSpec:

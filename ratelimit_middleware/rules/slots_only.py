@@ -40,7 +40,8 @@ def check_slots_only(spec: _Rule) -> None:
                 " and alike for all",
                 key,
             )
-    if spec.concurrency.key and "key" in spec.model_fields_set:
+    said = spec.model_fields_set
+    if spec.concurrency.key and "key" in said and "bandwidth" not in said:
         raise GrammarError("`key` has no effect: `concurrency` has its own, and there is no `limit`", "key")
     for tier, value in (spec.tiers or {}).items():
         if value.limit:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ratelimit_middleware.identity import REGISTERED_METHODS
+from ratelimit_middleware.rules.bandwidth import BandwidthSpec
 from ratelimit_middleware.rules.client_spec import ClientSpec
 from ratelimit_middleware.rules.document import Path
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec, WarmUpSpec
@@ -69,6 +70,7 @@ _RULE = _Place(
         methods="method verbs",
         hosts="host domain",
         routes="route path paths url urls endpoint endpoints resource",
+        bandwidth="limit_rate throttle speed",
         mode="shadow dry_run enabled disabled",
         cost="weight tokens permits",
         response="error_message message",
@@ -96,6 +98,7 @@ _PENALTY = _Place(PenaltySpec, habits=_habits(after="refusals count", block="blo
 _TIERS = _Place(TiersSpec)
 _QUEUE = _Place(QueueSpec, habits=_habits(max_wait="wait timeout delay", max_waiting="size length"))
 _WARM_UP = _Place(WarmUpSpec, habits=_habits(period="duration seconds time", cold_factor="factor"))
+_BANDWIDTH = _Place(BandwidthSpec, habits=_habits(response="down download out", request="up upload in"))
 _AT_THE_TOP = {
     "store": _STORE,
     "response": _RESPONSE,
@@ -112,6 +115,7 @@ _IN_A_RULE = {
     "long": _LONG,
     "exempt": _EXEMPT,
     "penalty": _PENALTY,
+    "bandwidth": _BANDWIDTH,
 }
 
 _ROUTE_FIRST = re.compile(r"(?:[A-Z,]+\s+)?/")

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, PlainValidator
 
 __all__ = [
+    "BANDWIDTH",
     "CONCURRENCY",
     "DETAIL",
     "DURATION",
@@ -120,6 +121,15 @@ MESSAGES = text(
     "20/second burst 40",
     "100/minute per ip",
 )
+_BYTES = rf"{_NUMBER}\s*(?:B|[kKMG]B|[KMG]iB)"
+_RATE = text(
+    rf"{_BYTES}\s*(?:/|\s{_PER}\s)\s*(?:{_NUMBER})?\s*{_any_case(*_SPANS[:9])}"
+    rf"(?:\s+{_any_case('burst')}\s+{_BYTES})?(?:\s+{_PER}\s+{_KEY})?",
+    "Bytes of bodies.",
+    "1MB/s per ip",
+    "500kB/s burst 2MB",
+)
+BANDWIDTH: Json = {"anyOf": [_RATE, {"type": "array", "minItems": 1, "items": _RATE}]}
 LIMITS: Json = {"anyOf": [LIMIT, {"type": "array", "minItems": 1}]}
 KEY = text(_KEY, "What splits the traffic into buckets; `+` joins.", "ip", "user+route", "header:X-API-Key")
 DURATION = text(rf"{_NUMBER}\s*{_UNIT}", "A span of time.", "30s", "5 minutes")

@@ -36,6 +36,7 @@ ONLY_LOADING_KNOWS = (
     *("charge_function", "charge_of", "cost_bounds", "cost_settled", "unmatched_routes_without"),
     "concurrency_alone",
     *("deny_file", "penalty_of", "tiers_", "enforce_of", "relate_that", "relate_with", "messages_idle"),
+    "bandwidth_idle",
     "version_as_fraction",  # JSON has one kind of number
 )
 """What takes more than one value to see, or the app, or other files."""
