@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-__all__ = ["RedisServer", "find_server", "lasting_keys"]
+__all__ = ["RedisServer", "find_server", "lasting_keys", "make_certificate"]
 
 
 def find_server() -> str | None:
@@ -22,6 +22,16 @@ def lasting_keys(url: str) -> list[bytes]:
 
     with Redis.from_url(url) as client:
         return [key for key in client.scan_iter() if client.ttl(key) == -1]
+
+
+def make_certificate(folder: Path) -> tuple[Path, list[str]]:
+    """A certificate for localhost and 127.0.0.1, and the settings of a server that shows it."""
+    key, certificate = folder / "key.pem", folder / "cert.pem"
+    make = "openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost".split()
+    make += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    subprocess.run([*make, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    options = ["--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-auth-clients", "no"]
+    return certificate, options
 
 
 class RedisServer:

@@ -42,6 +42,17 @@ def test_the_query_holds_what_is_for_this_package() -> None:
     }
 
 
+def test_a_cluster_and_sentinels_are_several_hosts() -> None:
+    cluster = read_redis_url("rediss+cluster://me:pw@a,[::1]:7000/0?ssl_ca_certs=/a.pem")
+    assert cluster.nodes == (("a", 6379), ("::1", 7000))
+    assert cluster.only(("b", 1)).at() == "rediss://me:pw@b:1?db=0&ssl_ca_certs=%2Fa.pem"
+    sentinels = read_redis_url("valkey+sentinel://me:pw@a,b:7000/limits%2F1/3?sentinel_password=x%3Ay")
+    assert (sentinels.nodes, sentinels.service) == ((("a", 26379), ("b", 7000)), "limits/1")
+    assert sentinels.only(("c", 6379)).at() == "redis://me:pw@c:6379?db=3"
+    assert sentinels.only(("a", 26379)).at() == "redis://:x%3Ay@a:26379?db=0"
+    assert sentinels.place == "redis://a:26379,b:7000/limits/1"
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [
@@ -63,6 +74,15 @@ def test_the_query_holds_what_is_for_this_package() -> None:
         ("rediss://h?ssl_cert_reqs=maybe", "ssl_cert_reqs=maybe is not understood: expected none, optional"),
         ("rediss://h?ssl_check_hostname=2", "ssl_check_hostname=2 is not understood"),
         ("redis://a:1,b:2", "redis:// leads to one server: name one host, not 2"),
+        ("redis+cluster://a,b/1", "a cluster has the database 0 alone"),
+        ("redis+cluster://a,,b", "expected redis+cluster://HOST:PORT"),
+        ("redis+cluster://a,b,a:6379", "redis+cluster:// names a host twice"),
+        ("redis+cluster://a/x", "the database 'x' is no number"),
+        ("redis+sentinel://a,b", "expected redis+sentinel://HOST:PORT/SERVICE"),
+        ("redis+sentinel://a,b//1", "expected redis+sentinel://HOST:PORT/SERVICE"),
+        ("redis+sentinel://a/limits/x", "the database 'x' is no number"),
+        ("redis+sentinel://a/limits/1?db=1", "the database stands in the URL twice"),
+        ("redis://a?sentinel_password=secret", "'sentinel_password' is not known"),
         ("redis://h:", "expected redis://HOST:PORT with a port from 1 to 65535"),
         ("redis://h:0", "with a port from 1 to 65535"),
         ("redis://h:65536", "with a port from 1 to 65535"),
@@ -97,7 +117,9 @@ def said_of(url: str) -> str:
         return str(error)
 
 
-@given(st.sampled_from(["redis", "rediss", "unix", "valkeys"]), st.text(max_size=30))
+@given(
+    st.sampled_from(["redis", "unix", "valkeys", "redis+cluster", "rediss+sentinel"]), st.text(max_size=30)
+)
 def test_any_text_is_read_or_refused_on_one_line(scheme: str, text: str) -> None:
     assert "\n" not in said_of(f"{scheme}://{text}")
 

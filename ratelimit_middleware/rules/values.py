@@ -157,7 +157,7 @@ RESPONDER = text(
 )
 DETAIL: Json = {"type": "string", "minLength": 1, "description": "What the body of a refusal says."}
 STORE = text(
-    r"memory://|shared://(?:/.*)?|(?:rediss?|valkeys?|unix)://.*",
+    r"memory://|shared://(?:/.*)?|(?:unix|(?:rediss?|valkeys?)(?:\+cluster|\+sentinel)?)://.*",
     "Where the counts live.",
     "memory://",
     "shared://",

@@ -51,9 +51,13 @@ class Coalescer(Generic[_Ask, _Answer]):
         except asyncio.CancelledError:
             if future.done() and not future.cancelled() and not future.exception():
                 # Cancelled between the answer and our turn.
-                self._left.append((ask, future.result()))
-                self._start()
+                self.leave(ask, future.result())
             raise
+
+    def leave(self, ask: _Ask, answer: _Answer) -> None:
+        """Undo an answer whose asker has gone; soon, in the task."""
+        self._left.append((ask, answer))
+        self._start()
 
     async def join(self) -> None:
         """Wait until nothing is on its way."""

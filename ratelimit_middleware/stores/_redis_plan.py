@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Sequence
 from math import inf
@@ -14,17 +13,17 @@ from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.stores._entries import EntryCodec
 from ratelimit_middleware.stores._joint import untouched
 from ratelimit_middleware.stores._look import look_at
+from ratelimit_middleware.stores._redis_keys import Keys
 from ratelimit_middleware.stores._redis_port import US_NS, doubles, exact, whole_us
 from ratelimit_middleware.stores._redis_ports import port_of
 from ratelimit_middleware.stores.base import Check, Look
 
-__all__ = ["Action", "Ask", "Planner", "moment"]
+__all__ = ["Action", "Ask", "Planner", "bookings", "moment", "whole_time_us"]
 
 _FOREIGN, _CALENDAR = -1, -2
 _MOST_CACHED = 4096
 _MOST_CHECKS = 255  # their number goes over as a byte
 _MAX_ADOPTIONS = 16
-_SCAN_COUNT = 500
 _NUMBERS_SIZE = 8 * 8
 _WROTE_SIZE = 8  # the moment an entry was written
 
@@ -65,12 +64,14 @@ class Ask:
 
     Args:
         checks: what is asked, in order.
+        wait_us: the request does not start sooner than in this time.
     """
 
-    __slots__ = ("adopted", "checks", "rounds")
+    __slots__ = ("adopted", "checks", "rounds", "wait_us")
 
-    def __init__(self, checks: Sequence[Check]) -> None:
+    def __init__(self, checks: Sequence[Check], wait_us: int = 0) -> None:
         self.checks = checks
+        self.wait_us = wait_us
         self.adopted: dict[int, _Adopted] = {}
         self.rounds = 0
 
@@ -79,35 +80,25 @@ class Planner:
     """Turns checks into calls of the script and its replies into decisions.
 
     Args:
-        prefix: what every key begins with.
+        keys: what buckets are called in Redis.
         keep_state: what happens to a bucket whose limit got other numbers.
     """
 
-    def __init__(self, prefix: str, keep_state: AdoptMode) -> None:
-        self._prefix = prefix
+    def __init__(self, keys: Keys, keep_state: AdoptMode) -> None:
+        self.keys = keys
+        self._key = keys.key
         self._keep_state: AdoptMode = keep_state
         self._codec = EntryCodec()
         # By identity: an algorithm is frozen, and hashing its fields costs more than the look-up.
         self._numbers: dict[tuple[int, int], _Numbers] = {}
         self._seen_us = 0  # the server's time when it last answered
 
-    def key(self, key: str) -> bytes:
-        """The key in Redis of a bucket."""
-        return (self._prefix + key).encode("utf-8", "surrogatepass")
-
     def take(self, asks: Sequence[Ask], time_us: int | None) -> Action:
-        """One call that takes for all, each all or nothing on its own."""
-        return self.call("take", asks, bytes(len(ask.checks) for ask in asks), time_us)
-
-    def scan(self, cursor: int, beginning: str) -> list[bytes | int]:
-        """The command that lists some of the keys that begin so."""
-        pattern = re.sub(rb"([\[\]*?\\^])", rb"\\\1", self.key(beginning)) + b"*"
-        return [b"SCAN", cursor, b"MATCH", pattern, b"COUNT", _SCAN_COUNT]
-
-    def names(self, keys: Sequence[bytes]) -> list[str]:
-        """The buckets of what a scan has found."""
-        size = len(self.key(""))
-        return [key[size:].decode("utf-8", "surrogatepass") for key in keys]
+        """One call that takes for all, each all or nothing on its own; one that starts later goes alone."""
+        sizes = bytes(len(ask.checks) for ask in asks)
+        if asks[0].wait_us:
+            return self.call("take_later", asks, sizes + doubles([asks[0].wait_us]), time_us)
+        return self.call("take", asks, sizes, time_us)
 
     def look(self, entry: bytes, now_us: int) -> Look | None:
         """What an entry says; None for one that cannot be read."""
@@ -141,7 +132,7 @@ class Planner:
         arguments = [b"" if time_us is None else doubles([time_us]), name.encode(), detail]
         for ask in asks:
             for index, check in enumerate(ask.checks):
-                place = places.setdefault(self.key(check.key), len(places) + 1)
+                place = places.setdefault(self._key(check.key), len(places) + 1)
                 arguments += self._arguments(check, place, ask.adopted.get(index), about_us)
         return Action(list(places), arguments)
 
@@ -206,6 +197,13 @@ class Planner:
                 pass
         return None, ()
 
+    def settled(self, ask: Ask, reply: _Reply, now_us: int) -> list[Decision] | StoreError | None:
+        """The answer to one request; None if it has to ask again."""
+        try:
+            return self.decisions(ask, now_us, reply) if self.is_settled(ask, reply, now_us) else None
+        except StoreError as error:
+            return error
+
     def decisions(self, ask: Ask, now_us: int, reply: _Reply) -> list[Decision]:
         """The decisions of one request."""
         is_granted, start_us = reply[:2]
@@ -226,6 +224,31 @@ class Planner:
                 decision = untouched(decision, check, start_ns)
             decided.append(decision)
         return decided
+
+
+def bookings(
+    checks: Sequence[Check], decisions: Sequence[Decision], *, shadows: bool = True
+) -> list[tuple[Check, int]]:
+    """What a request has booked: checks and the moments they are booked for.
+
+    Args:
+        checks: of the request.
+        decisions: what it got.
+        shadows: shadow checks too, which are booked each by itself.
+    """
+    pairs = list(zip(checks, decisions, strict=True))
+    granted = all(decision.allowed for check, decision in pairs if not check.shadow)
+    return [
+        (check, decision.at_ns)
+        for check, decision in pairs
+        if ((shadows and decision.allowed) if check.shadow else granted)
+    ]
+
+
+def whole_time_us(reply: Sequence[bytes | int]) -> int:
+    """What TIME has answered, in us."""
+    seconds, us = map(int, reply)
+    return seconds * 10**6 + us
 
 
 def moment(at_ns: int) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any
 
 from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm
 from ratelimit_middleware.clock import Clock, SystemClock
@@ -12,11 +11,10 @@ from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.errors import InvalidLimitError, StoreError
 from ratelimit_middleware.redis_url import read_redis_url
 from ratelimit_middleware.stores._deny_cache import DenyCache
-from ratelimit_middleware.stores._redis_links import LoopLink, ThreadLink
-from ratelimit_middleware.stores._redis_loop import LoopSide
-from ratelimit_middleware.stores._redis_plan import Ask, Planner, moment
+from ratelimit_middleware.stores._redis_loop import Loop
+from ratelimit_middleware.stores._redis_plan import moment
 from ratelimit_middleware.stores._redis_port import US_NS
-from ratelimit_middleware.stores._redis_script import load_script
+from ratelimit_middleware.stores._redis_sides import open_sides
 from ratelimit_middleware.stores.base import Check, Look, StoreStats
 
 __all__ = ["RedisStore"]
@@ -62,10 +60,10 @@ class RedisStore:
         self._clock = clock
         self._refusals = DenyCache(known_refusals)
         self._refusals_now_ns = (clock or SystemClock()).now_ns
-        self._planner = Planner(self._prefix, keep_state)
-        self._script = load_script()
-        self._threads = ThreadLink(self._address, self._timeout_s)
-        self._loops: dict[asyncio.AbstractEventLoop, LoopSide] = {}
+        self._sides = open_sides(self._address, self._prefix, keep_state, self._timeout_s, self._time_us)
+        self._planner = self._sides.planner
+        self._threads = self._sides.threads()
+        self._loops: dict[asyncio.AbstractEventLoop, Loop] = {}
 
     def accept(self, algorithm: Algorithm) -> None:
         """Return if limits of these numbers can be counted.
@@ -81,27 +79,26 @@ class RedisStore:
         known = self._refusals.find(checks, now_ns)
         if known is not None:
             return known
-        ask = self._planner.ask(checks)
-        decisions = self._planner.decisions(ask, *self._call("take", ask, bytes([len(checks)])))
+        decisions = self._threads.take(checks)
         self._refusals.keep(checks, decisions, now_ns)
         return decisions
 
     def charge(self, check: Check) -> None:
         """Consume without asking."""
-        self._call("charge", self._planner.ask([check]))
+        self._threads.call("charge", self._planner.ask([check]))
 
     def give_back(self, check: Check, at_ns: int) -> None:
         """Undo a booking; nothing if its bucket has been forgotten."""
-        self._call("give_back", self._planner.ask([check]), moment(at_ns))
+        self._threads.call("give_back", self._planner.ask([check]), moment(at_ns))
 
     def renew(self, check: Check, at_ns: int) -> None:
         """The lease of a slot begins anew; see `Store.renew`."""
-        self._call("renew", self._planner.ask([check]), moment(at_ns))
+        self._threads.call("renew", self._planner.ask([check]), moment(at_ns))
 
     def peek(self, check: Check) -> Decision:
         """What a request would hear; nothing changes."""
         ask = self._planner.ask([check._replace(max_wait_ns=0, shadow=False)])
-        return self._planner.decisions(ask, *self._call("peek", ask))[0]
+        return self._planner.decisions(ask, *self._threads.call("peek", ask))[0]
 
     def reset(self, key: str) -> bool:
         """Forget a bucket, for all hosts; True if it was there.
@@ -109,7 +106,7 @@ class RedisStore:
         Other processes may refuse for a second longer what they know to be refused.
         """
         self._refusals.clear()
-        return bool(self._threads.command("DEL", self._planner.key(key)))
+        return self._threads.delete(key)
 
     def scan(self, beginning: str = "") -> Iterator[str]:
         """The keys that are there, as `Check.key` has them; safe on a shared server (SCAN, own prefix).
@@ -117,17 +114,12 @@ class RedisStore:
         Args:
             beginning: only keys that begin so, such as `"login|"`: all clients of one limit.
         """
-        cursor: Any = 0
-        while True:
-            cursor, found = self._threads.command(*self._planner.scan(cursor, beginning))
-            yield from self._planner.names(found)
-            if int(cursor) == 0:
-                return
+        return self._threads.scan(beginning)
 
     def look(self, key: str) -> Look | None:
         """What stands in a bucket; None if it is not there, or nobody here can read it."""
-        entry = self._threads.command("GET", self._planner.key(key))
-        return None if entry is None else self._planner.look(entry, self._about_us())
+        entry, now_us = self._threads.read(key)
+        return None if entry is None else self._planner.look(entry, self._time_us() or now_us)
 
     def close(self) -> None:
         """Close the connections of threads; a call after that opens new ones."""
@@ -136,7 +128,7 @@ class RedisStore:
 
     def stats(self) -> StoreStats:
         """A snapshot for metrics: the keys of the whole database; no bound of its own (0)."""
-        return StoreStats(int(self._threads.command("DBSIZE")), 0, 0)
+        return StoreStats(self._threads.size(), 0, 0)
 
     async def take_async(self, checks: Sequence[Check]) -> list[Decision]:
         """`take` on an event loop."""
@@ -144,41 +136,36 @@ class RedisStore:
         known = self._refusals.find(checks, now_ns)
         if known is not None:
             return known
-        decisions = await self._loop_side().take(self._planner.ask(checks))
+        decisions = await self._loop().take(checks)
         self._refusals.keep(checks, decisions, now_ns)
         return decisions
 
     async def charge_async(self, check: Check) -> None:
         """`charge` on an event loop."""
-        await self._loop_side().call("charge", self._planner.ask([check]))
+        await self._loop().call("charge", self._planner.ask([check]))
 
     async def give_back_async(self, check: Check, at_ns: int) -> None:
         """`give_back` on an event loop."""
-        await self._loop_side().give_back(self._planner.ask([check]), at_ns)
+        await self._loop().call("give_back", self._planner.ask([check]), moment(at_ns))
 
     async def renew_async(self, check: Check, at_ns: int) -> None:
         """`renew` on an event loop."""
-        await self._loop_side().call("renew", self._planner.ask([check]), moment(at_ns))
+        await self._loop().call("renew", self._planner.ask([check]), moment(at_ns))
 
     async def peek_async(self, check: Check) -> Decision:
         """`peek` on an event loop."""
         ask = self._planner.ask([check._replace(max_wait_ns=0, shadow=False)])
-        return self._planner.decisions(ask, *await self._loop_side().call("peek", ask))[0]
+        return self._planner.decisions(ask, *await self._loop().call("peek", ask))[0]
 
     async def reset_async(self, key: str) -> bool:
         """`reset` on an event loop."""
         self._refusals.clear()
-        return bool(await self._loop_side().link.command("DEL", self._planner.key(key)))
+        return await self._loop().delete(key)
 
     async def scan_async(self, beginning: str = "") -> AsyncIterator[str]:
         """`scan` on an event loop."""
-        cursor: Any = 0
-        while True:
-            cursor, found = await self._loop_side().link.command(*self._planner.scan(cursor, beginning))
-            for name in self._planner.names(found):
-                yield name
-            if int(cursor) == 0:
-                return
+        async for name in self._loop().scan(beginning):
+            yield name
 
     async def close_async(self) -> None:
         """Close the connections of this event loop; a call after that opens new ones."""
@@ -187,26 +174,10 @@ class RedisStore:
         if side is not None:
             await side.close()
 
-    def _call(self, name: str, ask: Ask, detail: bytes = b"") -> tuple[int, Any]:
-        """Do one thing for one request: the moment and the reply."""
-        while True:
-            action = self._planner.call(name, [ask], detail, self._time_us())
-            now_us, reply = self._threads.run(self._script, action.words())
-            if self._planner.is_settled(ask, reply, now_us):
-                return now_us, reply
-
     def _time_us(self) -> int | None:
         return self._clock.now_ns() // US_NS if self._clock else None
 
-    def _about_us(self) -> int:
-        """The time now: the test's, or the server's."""
-        time_us = self._time_us()
-        if time_us is None:
-            seconds, us = map(int, self._threads.command("TIME"))
-            time_us = seconds * 10**6 + us
-        return time_us
-
-    def _loop_side(self) -> LoopSide:
+    def _loop(self) -> Loop:
         """What belongs to the running loop."""
         try:
             loop = asyncio.get_running_loop()
@@ -216,8 +187,7 @@ class RedisStore:
         if side is None:
             for other in [other for other in self._loops if other.is_closed()]:
                 self._loops.pop(other, None)
-            link = LoopLink(self._address, self._timeout_s)
-            side = self._loops[loop] = LoopSide(self._planner, self._script, link, self._time_us)
+            side = self._loops[loop] = self._sides.loop()
         return side
 
 

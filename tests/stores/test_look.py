@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+from redis import Redis
 
 from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.concurrency import Concurrency
@@ -116,7 +117,8 @@ def test_the_keys_of_a_store_may_be_any_text(store: AnyStore) -> None:
 def test_an_entry_that_nobody_can_read_is_none(request: pytest.FixtureRequest, clock: ManualClock) -> None:
     url = request.getfixturevalue("redis_server").url
     store = RedisStore(url, prefix="unreadable:", clock=clock)
-    store._threads.command("SET", b"unreadable:a|1", b"\xff\xff something else", "EX", 60)
+    with Redis.from_url(url) as client:
+        client.set("unreadable:a|1", b"\xff\xff something else", ex=60)
     assert store.look("a|1") is None
     assert store.reset("a|1")
     store.close()

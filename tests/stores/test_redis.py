@@ -400,7 +400,7 @@ def test_without_redis_py_the_error_names_the_extra(monkeypatch: pytest.MonkeyPa
 async def test_without_hiredis_it_works_too(
     redis_server: RedisServer, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ratelimit_middleware.stores._redis_links._packer", lambda: None)
+    monkeypatch.setattr("ratelimit_middleware.stores._redis_loop_link._packer", lambda: None)
     store = RedisStore(redis_server.url, prefix=prefix)
     assert (await store.take_async([check("a|1", SlidingWindow(1, 60))]))[0].allowed
     assert not (await store.take_async([check("a|1", SlidingWindow(1, 60))]))[0].allowed

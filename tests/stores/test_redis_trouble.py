@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import socket
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.stores.redis import RedisStore
-from tests.redis_server import RedisServer
+from tests.redis_server import RedisServer, make_certificate
 
 TEN = [Check("a|1", SlidingWindow(10, 60), "a|*")]
 
@@ -241,23 +240,9 @@ def test_tcp(start_server: StartServer, scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["rediss", "valkeys"])
 def test_tls(start_server: StartServer, tmp_path: Path, scheme: str) -> None:
-    key, certificate, port = tmp_path / "key.pem", tmp_path / "cert.pem", free_port()
-    make = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "1",
-        "-subj",
-        "/CN=localhost",
-    ]
-    make += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(make, check=True, capture_output=True)
-    files = ["--tls-cert-file", str(certificate), "--tls-key-file", str(key)]
-    start_server("--tls-port", str(port), *files, "--tls-auth-clients", "no")
+    port = free_port()
+    certificate, options = make_certificate(tmp_path)
+    start_server("--tls-port", str(port), *options)
     store = RedisStore(f"{scheme}://localhost:{port}?ssl_ca_certs={certificate}")
     assert store.take(TEN)[0].remaining == 9
     asyncio.run(take_and_close(store))

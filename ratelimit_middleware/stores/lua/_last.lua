@@ -147,8 +147,8 @@ end
 
 -- Several checks with one start time, all or nothing.
 function makers.together()
-  -- Search the common start time: ask each at t, take the largest moment asked for, repeat.
-  local function book(checks, now)
+  -- Search the common start time, from `asked` on: ask each at t, take the largest moment asked for, repeat.
+  local function book(checks, now, asked)
     local max_wait = 0
     for _, check in ipairs(checks) do
       local wait = check.numbers[MAX_WAIT]
@@ -156,7 +156,7 @@ function makers.together()
         max_wait = wait
       end
     end
-    local start, asked = now, now
+    local start = asked
     local attempt, all
     for _ = 1, MAX_ROUNDS do
       start, attempt, all = asked, {}, true
@@ -178,12 +178,12 @@ function makers.together()
     return nil, start
   end
 
-  local function take_together(checks, now)
+  local function take_together(checks, now, from)
     local enforcing, shadows = {}, {}
     for _, check in ipairs(checks) do
       table.insert(check.numbers[SHADOW] == 1 and shadows or enforcing, check)
     end
-    local booked, start = book(enforcing, now)
+    local booked, start = book(enforcing, now, from)
     local alone = booked or {}
     for _, check in ipairs(shadows) do
       take(alone, check, now, 0, now)
@@ -254,10 +254,20 @@ function actions.take(sizes, now)
     elseif size == 1 then
       table.insert(reply, answer(checks, take_one(checks[1], now)))
     else
-      table.insert(reply, answer(checks, the("together")(checks, now)))
+      table.insert(reply, answer(checks, the("together")(checks, now, now)))
     end
   end
   return reply
+end
+
+-- One request that starts after a wait at the soonest, since it waits for its buckets on other servers.
+function actions.take_later(detail, now)
+  local checks, wait = {}, struct.unpack("<d", detail, 2)
+  for place = 1, detail:byte() do
+    checks[place] = read_check()
+  end
+  local obstacle = obstacles(checks, now)
+  return {now, obstacle or answer(checks, the("together")(checks, now, now + wait))}
 end
 
 function actions.peek(_, now)

@@ -1,0 +1,108 @@
+"""A primary, its replica and a sentinel of the tests' own, on this host."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import ResponseError
+
+from tests.redis_cluster import free_ports, wait_until
+from tests.redis_server import find_server
+
+__all__ = ["Sentinels"]
+
+_PASSWORD = "watch"  # noqa: S105 - the tests' own
+
+
+class Sentinels:
+    """The sentinel calls the service `limits`, wants a password, and holds a primary for dead after 0.3 s.
+
+    Args:
+        folder: for their files.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.first, self.second, self.port, self._nobody = free_ports(4)
+        self.start(self.first)
+        self.start(self.second, "--replicaof", f"127.0.0.1 {self.first}")
+        wait_until(lambda: b"master_link_status:up" in self.ask(self.second, "INFO", "replication"))
+        config = folder / "sentinel.conf"
+        config.write_text(
+            f"port {self.port}\nbind 127.0.0.1\ndir {folder}\nrequirepass {_PASSWORD}\n"
+            f"sentinel monitor limits 127.0.0.1 {self.first} 1\n"
+            "sentinel down-after-milliseconds limits 300\nsentinel failover-timeout limits 2000\n"
+        )
+        self._run(self.port, str(config), "--sentinel")
+        wait_until(lambda: self.ask(self.port, "SENTINEL", "REPLICAS", "limits"))
+
+    @property
+    def url(self) -> str:
+        """The sentinel, behind one that is not there."""
+        hosts = f"127.0.0.1:{self._nobody},127.0.0.1:{self.port}"
+        return f"redis+sentinel://{hosts}/limits/0?sentinel_password={_PASSWORD}"
+
+    @property
+    def primary(self) -> int:
+        """The port of the server that the sentinel holds for the primary."""
+        return int(self.ask(self.port, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "limits")[1])
+
+    def start(self, port: int, *options: str) -> None:
+        """Start a server, and return when it answers."""
+        self._run(
+            port,
+            "--port",
+            str(port),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--repl-diskless-sync-delay",
+            "0",
+            *options,
+        )
+
+    def kill(self, port: int) -> None:
+        """End a server at once (SIGKILL)."""
+        process = self._processes.pop(port)
+        process.kill()
+        process.wait()
+
+    def fail_over(self) -> None:
+        """Have the replica promoted while both live; the old primary hears of it some seconds later."""
+        wait_until(self._is_promoting)
+        wait_until(lambda: self.primary == self.second)
+
+    def _is_promoting(self) -> bool:
+        try:
+            return bool(self.ask(self.port, "SENTINEL", "FAILOVER", "limits"))
+        except ResponseError as error:
+            return str(error).startswith("INPROG")  # else it does not know the replica well enough yet
+
+    def stop(self) -> None:
+        """End them all."""
+        for port in [*self._processes]:
+            self.kill(port)
+
+    def ask(self, port: int, *words: Any) -> Any:
+        """What a server or the sentinel answers, as it came."""
+        password = _PASSWORD if port == self.port else None
+        with Redis(port=port, password=password, single_connection_client=True) as client:
+            client.response_callbacks.clear()
+            return client.execute_command(*words)
+
+    def _run(self, port: int, *command: str) -> None:
+        null = subprocess.DEVNULL
+        whole = [str(find_server()), *command, "--dir", str(self._folder)]
+        self._processes[port] = subprocess.Popen(whole, stdout=null, stderr=null)
+        wait_until(lambda: self._answers(port))
+
+    def _answers(self, port: int) -> bool:
+        try:
+            return bool(self.ask(port, "PING"))
+        except Exception:  # noqa: BLE001 - it starts
+            return False
