@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ratelimit_middleware._types import ASGIApp, Message, Receive, Scope, Send
 from ratelimit_middleware.answers import Answers
+from ratelimit_middleware.asgi_lifespan import closing
 from ratelimit_middleware.asgi_refusal import refuse, wire
 from ratelimit_middleware.build import RulesSource, build_registry, build_reporter
 from ratelimit_middleware.clock import Clock
@@ -48,6 +49,8 @@ _NEEDS_ANYIO = (
 class RateLimitMiddleware:
     """Limits HTTP requests and WebSocket handshakes; every other scope passes untouched.
 
+    At the end of the lifespan the connections of a store that the rules name are closed.
+
     An admitted request gets the RateLimit fields on its start message; nothing else of it is touched,
     held back or read. A refused one never reaches the app.
 
@@ -75,6 +78,7 @@ class RateLimitMiddleware:
     ) -> None:
         self._app = app
         self._registry = build_registry(rules, store=store, clock=clock, app=app)
+        self._closes = store is None and isinstance(self._registry.store, AsyncStore)
         self._is_new = True
         watches = self._registry.ruleset.shadow
         self._faults = FaultLog(LIMITER_FAILED_WATCHING if watches else LIMITER_FAILED, clock=clock)
@@ -92,7 +96,8 @@ class RateLimitMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
         if scope["type"] not in ("http", "websocket"):
-            await self._app(scope, receive, send)
+            ends = self._closes and scope["type"] == "lifespan"
+            await self._app(scope, receive, closing(send, self._registry.close_async) if ends else send)
             return
         if self._is_new:
             self._is_new = False

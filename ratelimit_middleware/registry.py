@@ -167,6 +167,13 @@ class LimiterRegistry:
         self.settler.keeper.close()
         self._threaded_store.close()
 
+    async def close_async(self) -> None:
+        """Let go of what the store holds for the running loop, and for threads; it may be asked again."""
+        if self._async_store is not None:
+            await self._async_store.close_async()
+        if self._store is not None:
+            self._store.close()
+
     def _closed(self, verdict: Verdict, due: Sequence[Due], strikes: Sequence[Decision]) -> Verdict:
         """The verdict with all that follows from it."""
         if due:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
+from weakref import finalize
 
 from ratelimit_middleware._types import Environ, StartResponse, Write, WSGIApp
 from ratelimit_middleware.answers import Answers
@@ -71,6 +72,8 @@ class RateLimitMiddleware:
         if store is not None and not isinstance(store, Store):
             raise StoreError(f"WSGI cannot await {type(store).__name__}: give it a store that threads call")
         self._registry = build_registry(rules, store=store, clock=clock, awaits=False, app=app)
+        if store is None:
+            finalize(self, self._registry.close)  # at the end of the process at the latest
         self._processes = processes_warning(self._registry)
         self._is_new = True
         watches = self._registry.ruleset.shadow

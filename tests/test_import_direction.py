@@ -28,7 +28,7 @@ LAYERS = [
     {"leases", "penalties", "reporter", "flows"},
     {"settler", "flow_reports"},
     {"registry"},
-    {"build", "throttled", "answers", "shielding", "lines", "wsgi_response"},
+    {"build", "throttled", "answers", "shielding", "lines", "wsgi_response", "asgi_lifespan"},
     {"asgi_queue", "asgi_inbox", "asgi_refusal", "coverage"},
     {"asgi_meter"},
     {"asgi_messages", "asgi_pace"},

@@ -168,9 +168,13 @@ class RedisStore:
             yield name
 
     async def close_async(self) -> None:
-        """Close the connections of this event loop; a call after that opens new ones."""
+        """Close the connections of this event loop, if it has any; a call after that opens new ones."""
         self._refusals.clear()
-        side = self._loops.pop(asyncio.get_running_loop(), None)
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # one of another kind has none
+            return
+        side = self._loops.pop(loop, None)
         if side is not None:
             await side.close()
 
