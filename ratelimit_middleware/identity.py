@@ -17,7 +17,7 @@ from urllib.parse import quote
 from ratelimit_middleware.addresses import LONGEST_ADDRESS, Remembered, folded, parse_address
 from ratelimit_middleware.asking import note, said
 from ratelimit_middleware.request import Asked, RequestView
-from ratelimit_middleware.request_texts import fold
+from ratelimit_middleware.request_texts import Doubtful, fold, unquoted
 
 __all__ = [
     "CLIENT_WRITTEN",
@@ -144,14 +144,21 @@ def part_value(part: KeyPart, view: RequestView, route: str) -> str | None:
 
 
 def value_or_failure(part: KeyPart, view: RequestView, route: str) -> tuple[str | None, bool]:
-    """The value of a part, and whether the app's code has failed to tell it; then the log is told."""
+    """The value of a part, and whether it cannot be told, so that `missing` does not matter.
+
+    That is so where the app's code has failed, which the log is told, and where a client sends a header,
+    cookie or parameter several times: the app takes one of them, and the others would be fresh buckets.
+    """
     try:
-        return part_value(part, view, route), False
+        value = part_value(part, view, route)
     except Exception as error:
         if part.kind not in SAID_BY_APP:
             raise
         note(view, part.name or part.kind, error)
         return None, True
+    if part.kind in _NAMED and isinstance(value, Doubtful):
+        return None, True
+    return value, False
 
 
 def overflow_key(limit_id: str) -> str:
@@ -212,6 +219,12 @@ def _said(part: KeyPart, view: RequestView) -> str | None:
     return value
 
 
+def _cookie(view: RequestView, name: str) -> str | None:
+    """The cookie as the app reads it, or a client could make buckets of its spellings."""
+    value = view.cookie(name)
+    return value if value is None or isinstance(value, Doubtful) else unquoted(value)
+
+
 def _everyone(view: RequestView) -> str:  # noqa: ARG001 - one shape for all parts
     return "*global"
 
@@ -224,7 +237,7 @@ _PLAIN: dict[KeyKind, Callable[[RequestView], str | None]] = {
 }
 _NAMED: dict[KeyKind, Callable[[RequestView, str], str | None]] = {
     "header": lambda view, name: view.header(name),
-    "cookie": lambda view, name: view.cookie(name),
+    "cookie": lambda view, name: _cookie(view, name),
     "query": lambda view, name: view.query(name),
 }
 

@@ -15,6 +15,7 @@ from ratelimit_middleware.request_texts import (
     cookie_of,
     host_of,
     identity_of,
+    joined,
     parameter_of,
     path_of,
     without_root,
@@ -190,7 +191,9 @@ class AsgiView:
         """All lines of a header, joined."""
         wanted = name.encode("latin-1")
         lines = [value for key, value in self._scope.get("headers", ()) if key.lower() == wanted]
-        return b", ".join(lines).decode("latin-1") if lines else None
+        if len(lines) > 1:
+            return joined([line.decode("latin-1") for line in lines])
+        return lines[0].decode("latin-1") if lines else None
 
 
 class WsgiView:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlparse
 
@@ -14,16 +14,19 @@ __all__ = [
     "has_dots",
     "host_of",
     "identity_of",
+    "joined",
     "parameter_of",
     "path_of",
     "readings",
     "squeezed",
+    "unquoted",
     "without_root",
 ]
 
 _IDENTITY = ("identity", "id", "sub", "username", "display_name")
 _DOTS = frozenset({".", ".."})
 _HOST = re.compile(r"(?P<name>[a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::[0-9]+)?")
+_ESCAPED = re.compile(r"\\(?:(?P<octal>[0-3][0-7]{2})|(?P<plain>.))", re.DOTALL)
 _NAME = re.compile(r"\[[^\]]*\]|[^\[:]*")
 
 
@@ -121,14 +124,32 @@ def _name(host: str) -> str:
 def parameter_of(query: str, name: str) -> str | None:
     """All values of a query parameter, joined; None if it is not there."""
     values = [value for key, value in parse_qsl(query, keep_blank_values=True) if key == name]
-    return ", ".join(values) if values else None
+    return joined(values)
 
 
 def cookie_of(header: str, name: str) -> str | None:
     """Read as RFC 6265, 4.2 has it, without decoding."""
     pairs = [pair.partition("=") for pair in header.split(";")]
     values = [value.strip() for key, mark, value in pairs if mark and key.strip() == name]
-    return ", ".join(values) if values else None
+    return joined(values)
+
+
+def unquoted(cookie: str) -> str:
+    """The value of a cookie as frameworks read it: without its quotes, and with what is escaped in them."""
+    if len(cookie) < 2 or not cookie[0] == cookie[-1] == '"':
+        return cookie
+    return _ESCAPED.sub(_unescaped, cookie[1:-1])
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return chr(int(found["octal"], 8)) if found["octal"] else found["plain"]
+
+
+def joined(values: Sequence[str]) -> str | None:
+    """All values of a name; several are `Doubtful`: some frameworks take the first, others the last."""
+    if len(values) < 2:
+        return values[0] if values else None
+    return Doubtful(", ".join(values), *values)
 
 
 def identity_of(user: Any) -> str | None:

@@ -77,11 +77,27 @@ def test_a_missing_header_falls_back_to_the_address_apart_from_any_value() -> No
     assert missing != bucket_key("api", parts, view(header="192.0.2.7"), "")
 
 
-def test_repeated_headers_count_as_one_value_of_all_lines() -> None:
+def test_what_is_sent_several_times_gives_no_fresh_buckets() -> None:
     lines = [(b"x-api-key", b"a"), (b"x-api-key", b"b")]
     twice = AsgiView({"type": "http", "method": "GET", "path": "/", "client": None, "headers": lines})
     parts = [KeyPart("header", "x-api-key")]
-    assert bucket_key("api", parts, twice, "") == bucket_key("api", parts, view(header="a, b"), "")
+    assert bucket_key("api", parts, twice, "") == "api|!unix"
+    assert key_builder("api", parts, "skip")(twice, "") == "api|!unix"
+    assert bucket_key("api", parts, view(header="a, b"), "") != "api|!unix"
+    for query in ("key=a&key=b", "key=a&key=a", "key=a&k%65y="):
+        again = AsgiView({"type": "http", "path": "/", "query_string": query.encode()})
+        assert bucket_key("api", [KeyPart("query", "key")], again, "") == "api|!unix"
+
+
+@pytest.mark.parametrize("spelled", ['"abc"', ' "abc" ', r'"\141bc"', r'"a\b\c"', r'"\141\142\143"'])
+def test_a_cookie_is_one_client_however_it_is_quoted(spelled: str) -> None:
+    parts = [KeyPart("cookie", "sid")]
+    keys = []
+    for value in ("abc", spelled):
+        line = f"x=1; sid={value}".encode()
+        asked = AsgiView({"type": "http", "path": "/", "headers": [(b"cookie", line)]})
+        keys.append(bucket_key("api", parts, asked, ""))
+    assert keys[0] == keys[1]
 
 
 def test_a_handshake_is_not_counted_with_the_get_requests_of_a_method_key() -> None:
