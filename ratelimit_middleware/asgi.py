@@ -22,9 +22,10 @@ from ratelimit_middleware.faults import (
     FaultLog,
 )
 from ratelimit_middleware.flows import KeptViews, has_flows
+from ratelimit_middleware.frameworks.litestar import view_of
 from ratelimit_middleware.headers import Field
 from ratelimit_middleware.nested import TOLD, Told, told_of
-from ratelimit_middleware.request import AsgiView, RequestView
+from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.responses import Refusal
 from ratelimit_middleware.rules.model import RuleSet
 from ratelimit_middleware.settling import Stay, Step, undone
@@ -85,7 +86,7 @@ class RateLimitMiddleware:
         self._unsettled = FaultLog(SETTLING_FAILED, clock=clock)
         self._queue = _queue(self._registry.ruleset, self._undo)
         self._reporter = build_reporter(self._registry, hooks, clock)
-        self._views: Views | KeptViews = Views(self._registry.ruleset, AsgiView, clock)
+        self._views: Views | KeptViews = Views(self._registry.ruleset, view_of(app), clock)
         self._answers = Answers(
             self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report, self._views.refused
         )

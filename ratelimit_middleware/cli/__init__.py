@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     listing = commands.add_parser(
         "routes",
         help="show which rules hold for each route of an app",
-        description="Imports the app (FastAPI, Starlette, Flask or Quart) and reads its routes.",
+        description="Imports the app (FastAPI, Starlette, Litestar, Flask or Quart) and reads its routes.",
     )
     _add_app(listing)
     _add_selection(commands.add_parser("keys", help="list the buckets in the store of a rule file"))

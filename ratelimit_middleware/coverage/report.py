@@ -69,7 +69,7 @@ class Coverage:
 
 
 def coverage(app: Any, rules: RulesSource) -> Coverage:
-    """Hold the rules against the routes of a FastAPI, Starlette, Flask or Quart app.
+    """Hold the rules against the routes of a FastAPI, Starlette, Litestar, Flask or Quart app.
 
     Args:
         app: the app, or what wraps it.

@@ -1,6 +1,6 @@
 """From an app, through the middlewares around it, to what knows its routes.
 
-Nothing here imports a framework: Starlette's and FastAPI's routers are known by their `routes`, those on
+Nothing here imports a framework: Starlette's, FastAPI's and Litestar's are known by their `routes`, those on
 Werkzeug (Flask, Quart) by their `url_map`.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["Reached", "reach", "routes_in"]
+__all__ = ["Reached", "chain", "reach", "routes_in"]
 
 _DEEPEST = 64
 _INNER = ("app", "_app", "wsgi_app", "asgi_app", "application")
@@ -32,7 +32,7 @@ class Reached(NamedTuple):
 def reach(app: Any) -> Reached | None:
     """What knows the routes of `app`; None where nothing does, or it hides behind something unknown."""
     mounts: dict[str, Any] = {}
-    for inner in _chain(app):
+    for inner in chain(app):
         url_map = getattr(inner, "url_map", None)
         if callable(getattr(url_map, "iter_rules", None)):
             return Reached(url_map, None, mounts)
@@ -63,7 +63,7 @@ def _effective(context: Any) -> Any:
     return getattr(context, "starlette_route", None) or context
 
 
-def _chain(app: Any) -> Iterator[Any]:
+def chain(app: Any) -> Iterator[Any]:
     """An app and what it wraps, from the outside to the inside."""
     seen: set[int] = set()
     while app is not None and id(app) not in seen and len(seen) < _DEEPEST:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ratelimit_middleware.frameworks.litestar import is_mount
 from ratelimit_middleware.frameworks.reach import reach, routes_in
 from ratelimit_middleware.frameworks.template import Piece, pieces_of
 
@@ -45,7 +46,7 @@ class AppRoute:
 
 
 def routes_of(app: Any) -> tuple[AppRoute, ...]:
-    """The routes of a FastAPI, Starlette, Flask or Quart app, or of one inside middlewares.
+    """The routes of a FastAPI, Starlette, Litestar, Flask or Quart app, or of one inside middlewares.
 
     Raises:
         UnreachableError: nothing that can be seen from `app` knows routes.
@@ -53,7 +54,8 @@ def routes_of(app: Any) -> tuple[AppRoute, ...]:
     if reach(app) is None:
         raise UnreachableError(
             f"the routes of {type(app).__name__} cannot be found: neither it nor what it wraps as `app` has"
-            " `routes` (Starlette, FastAPI) or a `url_map` (Flask, Quart)"
+            " `routes` (Starlette, FastAPI, Litestar) or a `url_map` (Flask, Quart); Django keeps its routes"
+            " apart from the app"
         )
     return tuple(dict.fromkeys(_below(app, "", "", 0)))
 
@@ -69,7 +71,8 @@ def _below(app: Any, prefix: str, host: str, depth: int) -> Iterator[AppRoute]:
     if found.url_map is not None:
         yield from _of_werkzeug(found.url_map, prefix, host)
     for route in routes_in(found.router):
-        yield from _of_starlette(route, prefix, host, depth)
+        read = _of_litestar if hasattr(route, "scope_type") else _of_starlette
+        yield from read(route, prefix, host, depth)
 
 
 def _of_starlette(route: Any, prefix: str, host: str, depth: int) -> Iterator[AppRoute]:
@@ -83,6 +86,15 @@ def _of_starlette(route: Any, prefix: str, host: str, depth: int) -> Iterator[Ap
         yield AppRoute(whole, _methods(route), host, pieces_of(whole, _is_open(route)))
     elif hasattr(route, "app"):
         yield from _below(route.app, prefix + str(path), host, depth + 1)
+
+
+def _of_litestar(route: Any, prefix: str, host: str, depth: int) -> Iterator[AppRoute]:
+    whole = prefix.rstrip("/") + str(route.path)
+    if is_mount(route):
+        yield from _below(route.route_handler.fn, whole, host, depth + 1)
+        return
+    methods = {"http": route.methods, "websocket": {"WS"}}.get(str(route.scope_type.value))
+    yield AppRoute(whole, frozenset(methods) if methods else None, host)
 
 
 def _of_frontends(group: Any, prefix: str, host: str) -> Iterator[AppRoute]:
