@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -141,17 +142,28 @@ def test_a_refused_request_leaves_no_bucket_behind(store: RedisStore) -> None:
     assert list(store.scan()) == []
 
 
+@pytest.mark.parametrize(
+    "algorithm",
+    [SlidingWindow(3, 60), GCRA(1, 3600, 3), FixedWindow(3, "year"), LeakyBucket(0.01, 2, "nodelay")],
+)
 def test_the_clock_of_a_web_host_changes_nothing(
-    redis_server: RedisServer, prefix: str, monkeypatch: pytest.MonkeyPatch
+    redis_server: RedisServer, prefix: str, monkeypatch: pytest.MonkeyPatch, algorithm: Algorithm
 ) -> None:
-    """An hour ahead, an hour behind: the server's time counts."""
-    right, fast = (RedisStore(redis_server.url, prefix=prefix, known_refusals=0) for _ in range(2))
-    monkeypatch.setattr("time.time_ns", lambda: 10**18)
-    ask = [check("a|1", SlidingWindow(1, 60))]
-    assert right.take(ask)[0].allowed
-    assert not fast.take(ask)[0].allowed
-    right.close()
-    fast.close()
+    """Right, an hour ahead, an hour behind: the server's time counts, also for what is remembered of it."""
+    right_ns, stores = time.time_ns, list[RedisStore]()
+    for hours in (0, 1, -1):
+        monkeypatch.setattr("time.time_ns", lambda hours=hours: right_ns() + hours * 3600 * SECOND)
+        stores.append(RedisStore(redis_server.url, prefix=prefix))
+    one = check("a|1", algorithm)
+    assert [store.take([one])[0].remaining for store in stores] == [2, 1, 0]
+    for _ in range(2):  # the second time from what each knows already
+        refusals = [store.take([one])[0] for store in stores]
+        waits_s = [(refusal.retry_after_ns or 0) / SECOND for refusal in refusals]
+        assert not any(refusal.allowed for refusal in refusals)
+        assert max(waits_s) - min(waits_s) < 30
+        assert 0 < min(waits_s) <= max(waits_s) <= algorithm.window_ns / SECOND
+    for store in stores:
+        store.close()
 
 
 def test_every_key_has_a_time_to_live_from_its_first_write(
