@@ -86,7 +86,7 @@ class ClusterMap:
         self._owners = owners
         self.primaries = tuple(dict.fromkeys(node for node in owners if node))
         self.nodes = {*self.primaries, *self._seeds}
-        self._doubted = {node for node in self._doubted if node in self.nodes and node != told_by}
+        self._doubted = (self._doubted & self.nodes) - {told_by}
         self._is_old = False
         self._looked_ns = self._now_ns()
 
