@@ -33,6 +33,7 @@ from ratelimit_middleware.shielding import shielded
 from ratelimit_middleware.stores.base import AsyncStore, Store
 from ratelimit_middleware.verdicts import UNDECIDED
 from ratelimit_middleware.views import Views
+from ratelimit_middleware.wrapping import check_asgi
 
 if TYPE_CHECKING:
     from ratelimit_middleware.asgi_queue import AsgiQueue
@@ -77,6 +78,7 @@ class RateLimitMiddleware:
         clock: Clock | None = None,
         hooks: Sequence[Hook] = (),
     ) -> None:
+        check_asgi(app)
         self._app = app
         self._registry = build_registry(rules, store=store, clock=clock, app=app)
         self._closes = store is None and isinstance(self._registry.store, AsyncStore)

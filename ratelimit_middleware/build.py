@@ -8,7 +8,7 @@ from contextlib import suppress
 from os import PathLike
 from typing import Any, TypeAlias
 
-from ratelimit_middleware.clock import Clock, SystemClock, utc_date
+from ratelimit_middleware.clock import Clock, SystemClock, told, utc_date
 from ratelimit_middleware.errors import InvalidLimitError, RuleFileError, RuleProblem, StoreError
 from ratelimit_middleware.events import Hook
 from ratelimit_middleware.frameworks.selected import SelectedRoute
@@ -54,8 +54,11 @@ def build_registry(
         RuleFileError: the rules have mistakes, or name an async function where nothing can be awaited;
             nothing was built.
         StoreError: the store cannot be opened, or cannot count one of the limits.
-        InvalidLimitError: a `RuleSet` wants `fallback` and does not tell the number of processes.
+        InvalidLimitError: a `RuleSet` wants `fallback` and does not tell the number of processes; or the
+            clock is none.
     """
+    if clock is not None:
+        told(clock)
     if store is not None and not isinstance(store, (Store, AsyncStore)):
         raise StoreError(
             f"store={store!r} is no store: expected an object such as MemoryStore(), or a URL under `store`"

@@ -22,6 +22,7 @@ __all__ = [
     "WaitingClock",
     "steady",
     "to_ns",
+    "told",
     "utc_date",
 ]
 
@@ -139,12 +140,25 @@ class ManualClock:
         self._now_ns = now_ns
 
 
+def told(clock: Clock) -> Clock:
+    """A clock that somebody has given.
+
+    Raises:
+        InvalidLimitError: it tells no time: a function such as `time.time`, or a class.
+    """
+    if isinstance(clock, type) or not callable(getattr(clock, "now_ns", None)):
+        raise InvalidLimitError(
+            "clock", clock, "an object with a method `now_ns`, such as `SystemClock()` or `ManualClock()`"
+        )
+    return clock
+
+
 def steady(clock: Clock) -> Callable[[], int]:
     """Wrap `clock` into a function that never goes back: a step back is absorbed, time runs on.
 
     The caller serialises the calls (a store calls it under its lock).
     """
-    read = clock.now_ns
+    read = told(clock).now_ns
     last_ns = read()
     lost_ns = 0
 

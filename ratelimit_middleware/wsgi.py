@@ -31,6 +31,7 @@ from ratelimit_middleware.settling import Stay, Step, undone
 from ratelimit_middleware.stores.base import Store
 from ratelimit_middleware.verdicts import UNDECIDED, turned_away
 from ratelimit_middleware.views import Views
+from ratelimit_middleware.wrapping import check_wsgi
 from ratelimit_middleware.wsgi_response import watched, watched_start
 
 __all__ = ["RateLimitMiddleware"]
@@ -68,6 +69,7 @@ class RateLimitMiddleware:
         max_waiting_threads: int = 3,
         hooks: Sequence[Hook] = (),
     ) -> None:
+        check_wsgi(app)
         self._app = app
         if store is not None and not isinstance(store, Store):
             raise StoreError(f"WSGI cannot await {type(store).__name__}: give it a store that threads call")

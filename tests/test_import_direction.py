@@ -29,6 +29,7 @@ LAYERS = [
     {"settler", "flow_reports"},
     {"registry"},
     {"build", "throttled", "answers", "shielding", "lines", "wsgi_response", "asgi_lifespan"},
+    {"wrapping"},
     {"asgi_queue", "asgi_inbox", "asgi_refusal", "coverage"},
     {"asgi_meter"},
     {"asgi_messages", "asgi_pace"},

@@ -202,6 +202,8 @@ def _instead(text: str) -> str:
     """What to write where no limit can be made out."""
     if re.fullmatch(r"\$\w+", text):
         return f"write `${{{text[1:]}}}` for the environment"
+    if re.fullmatch(r"-\S+(\s+-\S+)+", text):
+        return f"a space is missing after each dash, {shown(f'- {text.split()[0][1:]}')}"
     if text in ("shadow", "enforce"):
         return f"write `{{limit: 100/minute, mode: {text}}}`"
     return _EXAMPLES

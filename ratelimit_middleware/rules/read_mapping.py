@@ -21,7 +21,7 @@ from ratelimit_middleware.rules.document import (
     Position,
     failure,
 )
-from ratelimit_middleware.rules.scalars import expand, is_text, no_text, plain_value
+from ratelimit_middleware.rules.scalars import expand, in_a_key, is_text, no_text, plain_value
 from ratelimit_middleware.rules.words import GrammarError, shown
 
 __all__ = ["read_mapping"]
@@ -106,7 +106,7 @@ def _key_mistake(key: object) -> str:
     """What is wrong with the key of a map; empty when nothing is."""
     if not isinstance(key, str):
         return f"the key {shown(key)} is not a text"
-    return "" if is_text(key) else no_text(key)
+    return in_a_key(str.__str__(key)) if is_text(key) else no_text(key)
 
 
 def _plain_number(value: bool | float) -> bool | float:

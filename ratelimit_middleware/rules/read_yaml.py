@@ -22,7 +22,7 @@ from ratelimit_middleware.rules.document import (
     at_position,
     failure,
 )
-from ratelimit_middleware.rules.scalars import expand, is_text, no_text, plain_value
+from ratelimit_middleware.rules.scalars import expand, in_a_key, is_text, no_text, plain_value
 from ratelimit_middleware.rules.words import GrammarError, hidden, shown
 from ratelimit_middleware.rules.yaml_mistakes import missing_colon, missing_value
 
@@ -155,12 +155,22 @@ def _position(node: yaml.Node) -> Position:
 def _key_mistake(node: yaml.Node) -> str:
     """What is wrong with a key; empty when nothing is."""
     if not isinstance(node, yaml.ScalarNode):
-        return "a key must be a text: quote it when it begins with `{` or `[`"
+        return _no_key(node)
     if node.tag == PREFIX + "merge":
         return "the merge key `<<` is not supported: repeat the keys"
     if node.tag not in _PLAIN_TAGS:
         return _no_tag(node.tag)
-    return "" if is_text(node.value) else no_text(node.value)
+    return in_a_key(node.value) if is_text(node.value) else no_text(node.value)
+
+
+def _no_key(node: yaml.Node) -> str:
+    """The message for a list or a map in the place of a key."""
+    items = node.value if isinstance(node, yaml.SequenceNode) else []
+    texts = [item.value for item in items if isinstance(item, yaml.ScalarNode)]
+    if any("/" in text for text in texts):
+        routes = shown(f"routes: [{', '.join(texts)}]")
+        return f"a key is a single route: for several give the rule a name, and write {routes} below it"
+    return "a key must be a text: quote it when it begins with `{` or `[`"
 
 
 def _no_tag(tag: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from ratelimit_middleware.rules.words import GrammarError, shown
 
-__all__ = ["expand", "is_text", "no_text", "plain_value"]
+__all__ = ["expand", "in_a_key", "is_text", "no_text", "plain_value"]
 
 _REFERENCE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}")
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*(_[0-9]+)*)")
@@ -40,6 +40,16 @@ def is_text(text: str) -> bool:
 def no_text(text: str) -> str:
     """The message for half of a surrogate pair, which cannot be written out again."""
     return f"{shown(text)} holds half a character (a surrogate): write it as UTF-8"
+
+
+def in_a_key(text: str) -> str:
+    """The message for a variable in the key of a map; empty when there is none."""
+    found = _REFERENCE.search(text)
+    if not found:
+        return ""
+    routes = shown(f'routes: "{text}"')
+    instead = f"write the key itself, or give the rule of a route a name and {routes}"
+    return f"{shown(text)} is a key, and the environment is read in values only: {instead}"
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ from ratelimit_middleware.identity import REGISTERED_METHODS
 from ratelimit_middleware.rules.bandwidth import BandwidthSpec
 from ratelimit_middleware.rules.client_spec import ClientSpec
 from ratelimit_middleware.rules.document import Path
+from ratelimit_middleware.rules.foreign_keys import in_a_rule, in_the_file, instead_of
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec, WarmUpSpec
 from ratelimit_middleware.rules.lint_spec import LintSpec
 from ratelimit_middleware.rules.lists_spec import DenySpec, ListSpec
@@ -71,10 +72,9 @@ _RULE = _Place(
         hosts="host domain",
         routes="route path paths url urls endpoint endpoints resource",
         bandwidth="limit_rate throttle speed",
-        mode="shadow dry_run enabled disabled",
         cost="weight tokens permits",
         response="error_message message",
-        behavior="control_behavior controlbehavior strategy",
+        behavior="control_behavior controlbehavior",
     ),
 )
 _LONG = _Place(
@@ -155,7 +155,7 @@ def _elsewhere(place: _Place, word: str, value: object, above: str) -> str:
         above: the key of the map, or the item in a list.
     """
     if place is _FILE:
-        return _not_at_the_top(word)
+        return in_the_file(word, value) or _not_at_the_top(word)
     if place is _LONG and _SPACE_AFTER_KIND.fullmatch(word):
         return f"a space too many after the colon: write {shown(f'{word}:{value}')}"
     if place is _LONG and word == "limit":
@@ -169,7 +169,7 @@ def _elsewhere(place: _Place, word: str, value: object, above: str) -> str:
         return f"a route inside a rule: let {shown(word)} begin in the column of the other routes"
     if place is _RULE_RESPONSE and word in ResponseSpec.model_fields:
         return f"the key `{word}` is for the whole file: write it under `response` at the top"
-    return _not_in_a_rule(word) if place is _RULE else ""
+    return in_a_rule(word, value) or _not_in_a_rule(word) if place is _RULE else ""
 
 
 def _not_at_the_top(word: str) -> str:
@@ -200,8 +200,10 @@ def no_map(path: Path, value: Any) -> str:
     """The message for something else in the place of a map."""
     if path == ("limits",):
         return _no_limits(value)
-    hint = ": write its keys without `-` before them" if isinstance(value, list) else ""
-    return f"{shown(value)} is not a map of keys and values{hint}"
+    hint = instead_of(str(path[-1]) if path else "", value)
+    if not hint and isinstance(value, list):
+        hint = "write its keys without `-` before them"
+    return f"{shown(value)} is not a map of keys and values{hint and f': {hint}'}"
 
 
 def _no_limits(value: Any) -> str:

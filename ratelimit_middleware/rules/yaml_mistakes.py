@@ -20,6 +20,7 @@ _METHOD_KEY = re.compile(r"\s*([A-Z,]+):\s+(/\S*)")
 _COLON_WITHOUT_SPACE = re.compile(r"(?P<key>.*[^\s:]):(?P<value>[^\s:][^:]*)")
 _EQUALS = re.compile(r"(?P<key>[^=]*[^\s=])\s*=\s*(?P<value>\S.*)")
 _NO_COLON = re.compile(r"(?P<key>(?:[A-Z,]+\s+)?[^\s;,]+)[;,]?\s+(?P<value>\S.*)")
+_DASH = re.compile(r"\s*-([0-9a-z]\S*/.*)")
 _QUOTES_CLOSED = "nothing may follow a quoted text: put all of it inside the quotes"
 _MIXED = "`- ` begins an item of a list and `key:` a line of a map: in one place write the one or the other"
 _COLUMN = (
@@ -105,6 +106,9 @@ def _colon(line: str, *patterns: re.Pattern[str]) -> str:
 
 
 def _no_colon(spot: _Spot) -> _Mistake | None:
+    dash = _DASH.fullmatch(spot.text(spot.begun.line))
+    if dash:
+        return spot.begun, f"a space after the dash is missing: write {shown(f'- {dash[1]}')}"
     return spot.begun, _colon(spot.text(spot.begun.line)) or "a colon is missing: write `key: value`"
 
 

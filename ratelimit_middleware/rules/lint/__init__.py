@@ -6,6 +6,7 @@ from datetime import date
 
 from ratelimit_middleware.rules.lint.surroundings import (
     client_written_keys,
+    idle_store_keys,
     memory_under_workers,
     old_shadows,
     wide_proxies,
@@ -38,6 +39,7 @@ def lint(ruleset: RuleSet, *, today: date, workers: int = 1) -> tuple[LintWarnin
     """
     found = [
         *memory_under_workers(ruleset, workers),
+        *idle_store_keys(ruleset),
         *wide_proxies(ruleset),
         *idle_limits(ruleset),
         *under_unlimited(ruleset),

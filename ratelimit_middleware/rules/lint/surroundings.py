@@ -1,4 +1,4 @@
-"""RL301 to RL501: what a rule file trusts, forgets, and needs around it."""
+"""RL301 to RL502: what a rule file trusts, forgets, and needs around it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,21 @@ from ratelimit_middleware.rules.client_written import holds, is_written_by_clien
 from ratelimit_middleware.rules.key_grammar import key_text
 from ratelimit_middleware.rules.lint.warning import LintWarning, about
 from ratelimit_middleware.rules.model import RuleSet
+from ratelimit_middleware.store_settings import StoreSettings
 
-__all__ = ["client_written_keys", "memory_under_workers", "old_shadows", "too_wide", "wide_proxies"]
+__all__ = [
+    "client_written_keys",
+    "idle_store_keys",
+    "memory_under_workers",
+    "old_shadows",
+    "too_wide",
+    "wide_proxies",
+]
 
 _OLD_DAYS = 90
 _SHORTEST_PREFIX = 8
+_IDLE = {"memory": ("timeout", "prefix", "expected_workers"), "shared": ("prefix", "workers")}
+_IDLE_REMOTE = ("workers",)
 _PRIVATE_IPV6 = "fc00::/7"  # RFC 4193, the one wide block that is private as a whole
 
 
@@ -77,3 +87,19 @@ def memory_under_workers(ruleset: RuleSet, workers: int) -> Iterator[LintWarning
             f" times the limit: write `store: shared://`, `workers: {workers}` below `store`, or start one"
             " worker",
         )
+
+
+def idle_store_keys(ruleset: RuleSet) -> Iterator[LintWarning]:
+    """RL502: settings that the store of the file does not have."""
+    said, usual = ruleset.store, StoreSettings()
+    fields = {"timeout": "timeout_ns"}
+    for key in _IDLE.get(said.scheme, _IDLE_REMOTE):
+        field = fields.get(key, key)
+        if getattr(said, field) != getattr(usual, field):
+            yield about(
+                ruleset,
+                None,
+                "RL502",
+                f"`{key}` has no effect on `{said.scheme}://`: leave it out of `store`, or name the store"
+                " that it is for",
+            )

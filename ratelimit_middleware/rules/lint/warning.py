@@ -12,6 +12,7 @@ __all__ = ["CODES", "LintWarning", "about", "spoken"]
 # fmt: off
 CODES = (
     "RL101", "RL102", "RL201", "RL202", "RL203", "RL204", "RL205", "RL301", "RL302", "RL401", "RL501",
+    "RL502",
 )
 # fmt: on
 """All codes, each with its section in docs/lint.md; a code never changes its meaning."""
