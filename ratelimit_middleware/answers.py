@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.errors import StoreUnavailableError
-from ratelimit_middleware.headers import SHADOW_FIELD, Field, field_names, fields_writer, shadow_field
+from ratelimit_middleware.headers import (
+    SHADOW_FIELD,
+    Field,
+    field_names,
+    fields_writer,
+    octets,
+    octets_writer,
+    shadow_field,
+)
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.responder import replaced
 from ratelimit_middleware.responses import Refusal, not_allowed, over_limit, unavailable
@@ -23,6 +32,7 @@ class Answers:
         ruleset: the rules with their settings.
         report: is told what went wrong when an own responder fails.
         refused: is told of each request that is over a limit.
+        in_octets: the fields of admitted requests are given as ASGI wants them.
     """
 
     __slots__ = (
@@ -30,6 +40,7 @@ class Answers:
         "_common",
         "_denied",
         "_exposed",
+        "_formed",
         "_refused",
         "_refused_exposed",
         "_report",
@@ -44,6 +55,8 @@ class Answers:
         ruleset: RuleSet,
         report: Callable[[Exception], object],
         refused: Callable[[RequestView], object] | None = None,
+        *,
+        in_octets: bool = False,
     ) -> None:
         self._report = report
         self._refused = refused
@@ -53,24 +66,26 @@ class Answers:
         self._styles = ruleset.headers
         self._watches = ruleset.shadow
         self._shadow_header = ruleset.shadow_header
-        self._write = fields_writer(ruleset.headers if ruleset.headers_on == "all" else ())
+        styles = ruleset.headers if ruleset.headers_on == "all" else ()
+        self._write: Callable[..., list[Any]] = (octets_writer if in_octets else fields_writer)(styles)
+        self._formed: Callable[[list[Field]], list[Any]] = octets if in_octets else list
         names = field_names(ruleset.headers) + [SHADOW_FIELD] * ruleset.shadow_header
         self._exposed = _exposing(names) if ruleset.expose_cors else None
         self._refused_exposed = _exposing([*names, "Retry-After"]) if ruleset.expose_cors else None
 
-    def answer(self, view: RequestView, verdict: Verdict) -> Refusal | list[Field]:
+    def answer(self, view: RequestView, verdict: Verdict) -> Refusal | list[Any]:
         """A refusal to send, or the fields to add to the app's own response."""
         if not verdict.allowed:
             return self._denial(view) if verdict is DENIED else self._refusal(view, verdict)
         binding = verdict.binding
         fields = [] if binding is None else self._write(verdict.outcomes, binding)
         if self._shadow_header and verdict.shadows:
-            fields.append(shadow_field(verdict.shadows))
+            fields += self._formed([shadow_field(verdict.shadows)])
         if self._exposed and fields and view.header("origin") is not None:
-            fields.append(self._exposed)
+            fields += self._formed([self._exposed])
         return fields
 
-    def undecided(self, view: RequestView, error: Exception) -> Refusal | list[Field]:
+    def undecided(self, view: RequestView, error: Exception) -> Refusal | list[Any]:
         """The limits cannot be checked: 503, and nothing where rules only watch."""
         return [] if self._watches else self.unavailable(view, error)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ratelimit_middleware._types import ASGIApp, Message, Receive, Scope, Send
 from ratelimit_middleware.answers import Answers
 from ratelimit_middleware.asgi_lifespan import closing
-from ratelimit_middleware.asgi_refusal import refuse, wire
+from ratelimit_middleware.asgi_refusal import refuse
 from ratelimit_middleware.build import RulesSource, build_registry, build_reporter
 from ratelimit_middleware.clock import Clock
 from ratelimit_middleware.coverage import warn_of_idle_rules
@@ -23,9 +23,7 @@ from ratelimit_middleware.faults import (
 )
 from ratelimit_middleware.flows import KeptViews, has_flows
 from ratelimit_middleware.frameworks.litestar import view_of
-from ratelimit_middleware.headers import Field
-from ratelimit_middleware.nested import TOLD, Told, told_of
-from ratelimit_middleware.request import RequestView
+from ratelimit_middleware.nested import TOLD, Told, told_of, withdraw
 from ratelimit_middleware.responses import Refusal
 from ratelimit_middleware.rules.model import RuleSet
 from ratelimit_middleware.settling import Stay, Step, undone
@@ -90,7 +88,10 @@ class RateLimitMiddleware:
         self._reporter = build_reporter(self._registry, hooks, clock)
         self._views: Views | KeptViews = Views(self._registry.ruleset, view_of(app), clock)
         self._answers = Answers(
-            self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report, self._views.refused
+            self._registry.ruleset,
+            FaultLog(RESPONDER_FAILED, clock=clock).report,
+            self._views.refused,
+            in_octets=True,
         )
         if has_flows(self._registry.ruleset):
             self._views = KeptViews(self._views)
@@ -107,9 +108,8 @@ class RateLimitMiddleware:
             warn_of_idle_rules(self._app, self._registry.ruleset)
         view = self._views.make(scope)
         outer: Told | None = scope.get(TOLD)
-        verdict = UNDECIDED
+        registry, verdict = self._registry, UNDECIDED
         try:
-            registry = self._registry
             verdict = (
                 await registry.admit_async(view, outer) if registry.awaits else registry.admit(view, outer)
             )
@@ -127,7 +127,19 @@ class RateLimitMiddleware:
             if turn is None:
                 return
             verdict, receive = verdict._replace(bookings=turn.bookings), turn.receive
-        await self._admitted(view, scope, receive, send, outer, verdict, reply)
+        # Here and not in a coroutine of its own, which would cost as much as a look-up of the rules.
+        scope[TOLD], is_told_here = told_of(outer, verdict, reply, registry.place)
+        telling = _adding(reply, send) if is_told_here else send
+        try:
+            if verdict.bookings:
+                await self._serve(registry.settler.begin(verdict, view), scope, receive, telling)
+            else:
+                await self._app(scope, receive, telling)
+        finally:
+            if outer is None:
+                scope.pop(TOLD, None)  # an app may be tried with a scope that was used before
+            else:
+                scope[TOLD] = outer
 
     def _limiting_flows(self, views: KeptViews, hooks: Sequence[Hook], clock: Clock | None) -> ASGIApp:
         """The app, behind a layer of its own.
@@ -141,37 +153,11 @@ class RateLimitMiddleware:
             raise ImportError(_NEEDS_ANYIO) from error
         return AsgiFlows(self._app, self._registry, views, self._answers, hooks, clock)
 
-    async def _admitted(
-        self,
-        view: RequestView,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        outer: Told | None,
-        verdict: Verdict,
-        fields: list[Field],
-    ) -> None:
-        """Call the app, and see to it that its response tells what is left."""
-        told, is_told_here = told_of(outer, verdict, wire(fields), self._registry.place)
-        scope[TOLD] = told
-        telling = _adding(told.fields, send) if is_told_here else send
-        try:
-            if verdict.bookings:
-                await self._serve(self._registry.settler.begin(verdict, view), scope, receive, telling)
-            else:
-                await self._app(scope, receive, telling)
-        finally:
-            if outer is None:
-                scope.pop(TOLD, None)  # an app may be tried with a scope that was used before
-            else:
-                scope[TOLD] = outer
-
     async def _turn_away(
         self, scope: Scope, receive: Receive, send: Send, verdict: Verdict, refusal: Refusal
     ) -> None:
         """Send a refusal, and no fields of an instance further out."""
-        if TOLD in scope:
-            scope[TOLD].fields.clear()
+        withdraw(scope.get(TOLD))
         if verdict.bookings:
             await self._undo(verdict.bookings)
         await refuse(scope, receive, send, refusal)

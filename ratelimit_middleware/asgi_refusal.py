@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ratelimit_middleware._types import Receive, Scope, Send
-from ratelimit_middleware.headers import Field
+from ratelimit_middleware.headers import octets
 from ratelimit_middleware.responses import Refusal
 
-__all__ = ["refuse", "wire"]
+__all__ = ["refuse"]
 
-_WIRE_NAMES = {name: name.lower().encode("latin-1") for name in ("RateLimit-Policy", "RateLimit")}
 _POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
 
 
@@ -27,14 +24,6 @@ async def refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -
         await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": "rate limit"})
 
 
-def wire(fields: Sequence[Field]) -> list[tuple[bytes, bytes]]:
-    """Fields as ASGI wants them: bytes, names in lower case."""
-    return [
-        (_WIRE_NAMES.get(name) or name.lower().encode("latin-1"), value.encode("latin-1"))
-        for name, value in fields
-    ]
-
-
 async def _respond(send: Send, kind: str, refusal: Refusal) -> None:
-    await send({"type": f"{kind}.start", "status": refusal.status, "headers": wire(refusal.headers)})
+    await send({"type": f"{kind}.start", "status": refusal.status, "headers": octets(refusal.headers)})
     await send({"type": f"{kind}.body", "body": refusal.body})

@@ -180,6 +180,11 @@ class SeenView:
         return self._view.method
 
     @property
+    def target(self) -> tuple[object, ...]:
+        """As it is."""
+        return self._view.target
+
+    @property
     def is_head(self) -> bool:
         """As it is."""
         return self._view.is_head

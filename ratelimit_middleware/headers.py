@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.decision import Decision, Outcome, Policy, Verdict
@@ -20,13 +20,17 @@ __all__ = [
     "SHADOW_FIELD",
     "Field",
     "FieldsWriter",
+    "OctetsWriter",
     "draft_6",
     "draft_7",
     "draft_11",
+    "draft_11_octets",
     "field_names",
     "fields_writer",
     "legacy",
     "legacy_seconds",
+    "octets",
+    "octets_writer",
     "rate_limit_fields",
     "retry_after_s",
     "seconds_up",
@@ -36,6 +40,10 @@ __all__ = [
 Field: TypeAlias = tuple[str, str]
 FieldsWriter: TypeAlias = Callable[[Sequence[Outcome], Outcome], list[Field]]
 """From the enforcing outcomes and the binding one of them to fields."""
+OctetsWriter: TypeAlias = Callable[[Sequence[Outcome], Outcome], "list[tuple[bytes, bytes]]"]
+"""The same for ASGI: bytes, names in lower case."""
+
+_T = TypeVar("_T", str, bytes)
 
 SHADOW_FIELD = "X-RateLimit-Shadow"
 """Our own: what limits say that only watch."""
@@ -76,6 +84,23 @@ def fields_writer(styles: Sequence[str]) -> FieldsWriter:
     return writers[0] if len(writers) == 1 else write_all
 
 
+def octets_writer(styles: Sequence[str]) -> OctetsWriter:
+    """`fields_writer` for ASGI.
+
+    Raises:
+        KeyError: a style that does not exist.
+    """
+    if list(styles) == ["draft-11"]:
+        return draft_11_octets
+    write = fields_writer(styles)
+    return lambda outcomes, binding: octets(write(outcomes, binding))
+
+
+def octets(fields: Sequence[Field]) -> list[tuple[bytes, bytes]]:
+    """Fields as ASGI wants them."""
+    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in fields]
+
+
 def field_names(styles: Sequence[str]) -> list[str]:
     """The names of the fields that the generations send.
 
@@ -91,16 +116,6 @@ def field_names(styles: Sequence[str]) -> list[str]:
 def retry_after_s(verdict: Verdict) -> int | None:
     """Whole seconds for `Retry-After`: rounded up, at least 1; None when no waiting helps."""
     return None if verdict.retry_after_ns is None else seconds_up(verdict.retry_after_ns)
-
-
-def draft_11(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
-    """`RateLimit-Policy` with every limit that was checked, `RateLimit` with the binding one."""
-    policy, decision = binding
-    name, members = _words(policy)
-    if len(outcomes) > 1:
-        members = ", ".join([_words(policy)[1] for policy, _ in outcomes])
-    state = f"{name};r={_integer(decision.remaining)};t={seconds_up(_window_ns(decision))}"
-    return [("RateLimit-Policy", members), ("RateLimit", state)]
 
 
 def draft_7(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
@@ -135,12 +150,50 @@ def shadow_field(shadows: Sequence[Outcome]) -> Field:
 
 
 def _shadow_member(policy: Policy, decision: Decision) -> str:
-    window_s = seconds_up(_window_ns(decision))
     would = "" if decision.allowed else ";refused"
     if decision.wait_ns:
         would = ";delayed"
-    return f"{_words(policy)[0]};r={_integer(decision.remaining)};t={window_s}{would}"
+    return _as_text(policy)[1] % _left(decision) + would
 
+
+def _draft_11_writer(
+    prepared: Callable[[Policy], tuple[tuple[_T, _T], _T]], comma: _T, field: _T
+) -> Callable[[Sequence[Outcome], Outcome], list[tuple[_T, _T]]]:
+    """`RateLimit-Policy` with every limit that was checked, `RateLimit` with the binding one.
+
+    Args:
+        prepared: what can be written of a policy without a decision: its own `RateLimit-Policy`, and its
+            `RateLimit` but for two numbers.
+        comma: between members.
+        field: the name `RateLimit`.
+    """
+
+    def write(outcomes: Sequence[Outcome], binding: Outcome) -> list[tuple[_T, _T]]:
+        policy, decision = binding
+        policies, state = prepared(policy)
+        if len(outcomes) > 1:
+            policies = (policies[0], comma.join([prepared(policy)[0][1] for policy, _ in outcomes]))
+        return [policies, (field, state % _left(decision))]
+
+    return write
+
+
+@lru_cache(maxsize=4096)
+def _as_text(policy: Policy) -> tuple[tuple[str, str], str]:
+    name, member = _words(policy)
+    return ("RateLimit-Policy", member), name.replace("%", "%%") + ";r=%d;t=%d"
+
+
+@lru_cache(maxsize=4096)
+def _as_octets(policy: Policy) -> tuple[tuple[bytes, bytes], bytes]:
+    (name, member), state = _as_text(policy)
+    return (name.lower().encode(), member.encode()), state.encode()
+
+
+draft_11: FieldsWriter = _draft_11_writer(_as_text, ", ", "RateLimit")
+"""`RateLimit-Policy` with every limit that was checked, `RateLimit` with the binding one."""
+draft_11_octets: OctetsWriter = _draft_11_writer(_as_octets, b", ", b"ratelimit")
+"""The same as ASGI wants it."""
 
 _WRITERS: Mapping[str, FieldsWriter] = MappingProxyType(
     {
@@ -156,7 +209,7 @@ _WRITERS: Mapping[str, FieldsWriter] = MappingProxyType(
 def _numbers(binding: Outcome) -> tuple[int, int, int]:
     """Quota, permits left and seconds left of the binding limit, as they are written."""
     policy, decision = binding
-    return _integer(policy.quota), _integer(decision.remaining), seconds_up(_window_ns(decision))
+    return _integer(policy.quota), *_left(decision)
 
 
 def _three_fields(prefix: str, numbers: tuple[int, int, int]) -> list[Field]:
@@ -176,6 +229,15 @@ def _unnamed_policies(outcomes: Sequence[Outcome]) -> list[Field]:
         if policy.window_ns
     ]
     return [("RateLimit-Policy", ", ".join(members))] if members else []
+
+
+def _left(decision: Decision) -> tuple[int, int]:
+    """Permits left, and seconds left, as they are written."""
+    _, _, _, retry_after_ns, _, remaining, reset_after_ns = decision
+    seconds = -(-(reset_after_ns if retry_after_ns is None else retry_after_ns) // NS_PER_SECOND)
+    if 0 <= remaining <= _LARGEST_INTEGER and 0 < seconds <= _LARGEST_INTEGER:
+        return remaining, seconds
+    return _integer(remaining), _integer(seconds) or 1
 
 
 def _window_ns(decision: Decision) -> int:

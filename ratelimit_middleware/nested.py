@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from ratelimit_middleware.decision import Outcome, Verdict
 from ratelimit_middleware.stores.base import Check
 
-__all__ = ["TOLD", "Told", "has_asked", "is_tighter", "told_of"]
+__all__ = ["TOLD", "Told", "has_asked", "is_tighter", "told_of", "withdraw"]
 
 TOLD = "ratelimit_middleware.told"
 """Where a middleware leaves its `Told` in the scope or environ, for an instance further in. Whatever a client
 sends becomes a text there, never a `Told`."""
 
-_new = tuple.__new__
-"""Past the constructors of named tuples, which cost several times what they do."""
+Told: TypeAlias = "tuple[Verdict, list[Any], object, list[Check], Told | None]"
+"""What one instance has done about a request, for the instances further in; a plain tuple, because each
+request makes one and hardly any looks into it:
 
-
-class Told(NamedTuple):
-    """What one instance has done about a request, for the instances further in.
-
-    Attributes:
-        verdict: what it decided, or one around it that is closer to a refusal.
-        fields: what is about to be added to the response, as its server wants it; an instance further in
-            that is closer to a refusal puts its own in their place, so that the client sees them once.
-        place: where its counts live.
-        asked: what it has asked the store, as far as no instance further in has used it up.
-        outer: what the instance around it has done.
-    """
-
-    verdict: Verdict
-    fields: list[Any]
-    place: object
-    asked: list[Check]
-    outer: Told | None
+- what it decided, or one around it that is closer to a refusal;
+- the fields that are about to be added to the response, as its server wants them; an instance further in that
+  is closer to a refusal puts its own in their place, so that the client sees them once;
+- where its counts live;
+- what it has asked the store, as far as no instance further in has used it up;
+- what the instance around it has done.
+"""
 
 
 def told_of(outer: Told | None, verdict: Verdict, fields: list[Any], place: object) -> tuple[Told, bool]:
@@ -45,13 +35,19 @@ def told_of(outer: Told | None, verdict: Verdict, fields: list[Any], place: obje
         fields: what it wants to add to the response.
         place: where its counts live.
     """
-    if outer is None or not outer.fields:
-        return _new(Told, (verdict, fields, place, verdict.asked, outer)), bool(fields)
-    tightest = outer.verdict
+    if outer is None or not outer[1]:
+        return (verdict, fields, place, verdict.asked, outer), bool(fields)
+    tightest, outer_fields, *_ = outer
     if fields and is_tighter(verdict, tightest):
         tightest = verdict
-        outer.fields[:] = fields
-    return _new(Told, (tightest, outer.fields, place, verdict.asked, outer)), False
+        outer_fields[:] = fields
+    return (tightest, outer_fields, place, verdict.asked, outer), False
+
+
+def withdraw(told: Told | None) -> None:
+    """Nothing is to be added to the response any more: it is a refusal of an instance further in."""
+    if told is not None:
+        told[1].clear()
 
 
 def has_asked(told: Told | None, place: object, check: Check) -> bool:
@@ -60,14 +56,13 @@ def has_asked(told: Told | None, place: object, check: Check) -> bool:
     Only once, so that an app that sends a request to itself again is counted again.
     """
     while told is not None:
-        if told.place == place:
+        _, _, its_place, asked, told = told
+        if its_place == place:
             try:
-                told.asked.remove(check)
+                asked.remove(check)
             except ValueError:
-                pass
-            else:
-                return True
-        told = told.outer
+                continue
+            return True
     return False
 
 

@@ -79,10 +79,11 @@ class LimiterRegistry:
         self._notes = False
         self._is_plain = not (self._watches or self._hides)
         self._settles = any(limit.settle for limit in limits)
-        self._may_fail = any(
+        may_fail = any(
             limit.cost_of or limit.choose or any(part.kind in SAID_BY_APP for part in limit.key)
             for limit in limits
         )
+        self._checks = self._checks_that_may_fail if may_fail else self._counting
 
     def admit(self, view: RequestView, outer: Told | None = None) -> Verdict:
         """Decide a request against a store called from threads.
@@ -197,8 +198,8 @@ class LimiterRegistry:
         asked: list[Check],
     ) -> Verdict:
         """The verdict, with what must be heard of again."""
-        heard_of = told(limits, decisions) if self._hides else (limits, decisions)
-        verdict = judged(*heard_of, asked)
+        hides = self._hides
+        verdict = judged(*told(limits, decisions), asked) if hides else judged(limits, decisions, asked)
         if not (verdict.wait_ns or self._settles):
             return verdict
         bookings = tuple(
@@ -224,19 +225,16 @@ class LimiterRegistry:
             for asked in limit.awaited():
                 await heard(asked, view)
 
-    def _checks(self, view: RequestView) -> tuple[list[Limit], list[Check]]:
-        """The limits that count for the request, and what to ask the store about each.
-
-        Functions of the app that fail are told to the log.
-        """
+    def _checks_that_may_fail(self, view: RequestView) -> tuple[list[Limit], list[Check]]:
+        """The same where functions of the app are asked; those that fail are told to the log."""
         try:
             return self._counting(view)
         finally:
-            if self._may_fail:
-                for failure in failures(view):
-                    self._faults.report(*failure)
+            for failure in failures(view):
+                self._faults.report(*failure)
 
     def _counting(self, view: RequestView) -> tuple[list[Limit], list[Check]]:
+        """The limits that count for the request, and what to ask the store about each."""
         limits: list[Limit] = []
         checks: list[Check] = []
         skipped: list[Limit] = []

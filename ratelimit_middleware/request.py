@@ -38,6 +38,10 @@ class RequestView(Protocol):
         """The method, upper case; `GET` for a handshake."""
 
     @property
+    def target(self) -> tuple[object, ...]:
+        """What kind, method and path are read from, unread: where it is the same, so are they."""
+
+    @property
     def is_head(self) -> bool:
         """Whether the answer goes without a body: only `HEAD` to the letter, servers send one for `head`."""
 
@@ -127,6 +131,12 @@ class AsgiView:
         return str(self._scope.get("method", "GET")).upper()
 
     @property
+    def target(self) -> tuple[object, ...]:
+        """What the scope says of them."""
+        scope = self._scope
+        return (scope["type"], scope.get("method"), scope["path"], scope.get("root_path"))
+
+    @property
     def is_head(self) -> bool:
         """Whether the method is `HEAD` to the letter."""
         return bool(self._scope.get("method") == "HEAD")
@@ -214,6 +224,11 @@ class WsgiView:
     def method(self) -> str:
         """The method, upper case."""
         return str(self._environ.get("REQUEST_METHOD", "GET")).upper()
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        """What the environ says of them."""
+        return (self._environ.get("REQUEST_METHOD"), self._environ.get("PATH_INFO"))
 
     @property
     def is_head(self) -> bool:

@@ -24,7 +24,7 @@ from ratelimit_middleware.faults import (
     FaultLog,
 )
 from ratelimit_middleware.headers import Field
-from ratelimit_middleware.nested import TOLD, Told, told_of
+from ratelimit_middleware.nested import TOLD, Told, told_of, withdraw
 from ratelimit_middleware.request import WsgiView
 from ratelimit_middleware.responses import Refusal, reason
 from ratelimit_middleware.settling import Stay, Step, undone
@@ -108,13 +108,12 @@ class RateLimitMiddleware:
         if self._reporter is not None:
             self._reporter.tell(view, verdict)
         if isinstance(reply, Refusal):
-            if outer:
-                outer.fields.clear()
+            withdraw(outer)
             self._tell(undone(verdict.bookings))
             return _refuse(start_response, reply)
         told, is_told_here = told_of(outer, verdict, reply, self._registry.place)
         environ[TOLD] = told
-        telling = _adding(told.fields, start_response) if is_told_here else start_response
+        telling = _adding(reply, start_response) if is_told_here else start_response
         try:
             if verdict.bookings:
                 return self._serve(self._registry.settler.begin(verdict, view), environ, telling)

@@ -40,6 +40,10 @@ class _Mounts:
         self._count = -1
         self._places: list[str] = []
 
+    def stand(self) -> int:
+        """Changes with the places."""
+        return len(self._app.routes)
+
     def places(self) -> list[str]:
         routes = self._app.routes
         if len(routes) != self._count:
@@ -56,6 +60,11 @@ class _LitestarView(AsgiView):
     def __init__(self, mounts: _Mounts, scope: Scope) -> None:
         super().__init__(scope)
         self._mounts = mounts
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        """With what the path depends on besides."""
+        return (*super().target, self._mounts.stand())
 
     @property
     def path(self) -> str:

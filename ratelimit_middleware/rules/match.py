@@ -59,7 +59,7 @@ class Matcher:
             rule.skip_preflight or (rule.skip_preflight is None and ruleset.skip_preflight)
             for rule in ruleset.rules
         )
-        self._cache: Recent[tuple[str, str, str, str], Counted] = Recent(_CACHE_ENTRIES)
+        self._cache: Recent[tuple[object, ...], Counted] = Recent(_CACHE_ENTRIES)
 
     def match(self, view: RequestView) -> Counted:
         """Every limit that counts for the request, in the order `always`, `limits`, `default`.
@@ -69,19 +69,26 @@ class Matcher:
         unlimited or a limit of `limits` that is not a shadow counts. Where routers may read the path or the
         host in several ways, the limits of all of them count, and `default` if one of them is not covered.
         """
+        counted = self._cache.young.get(view.target)
+        return self._matched(view) if counted is None else counted
+
+    def _matched(self, view: RequestView) -> Counted:
+        """The same for a request of whose target no answer is at hand."""
         kind: str = view.kind
-        method = view.method
-        if method == "OPTIONS" and self._skips_preflights and _is_preflight(view):
+        method, host, key = view.method, view.host if self._by_host else "", view.target
+        may_be_preflight = method == "OPTIONS" and self._skips_preflights
+        if may_be_preflight and _is_preflight(view):
             kind = _PREFLIGHT
-        key = (kind, method, view.path, view.host if self._by_host else "")
-        if key[2].__class__ is not str or key[3].__class__ is not str:  # `Doubtful`, equal to what is not
-            return self._counted(*key)
+        if host.__class__ is not str:  # `Doubtful`, equal to what is not
+            return self._counted(kind, method, view.path, host)
+        if self._by_host or may_be_preflight:  # not by the target alone, so `match` must not find it
+            key = (*key, kind, host)
         counted = self._cache.young.get(key)
         if counted is None:
             counted = self._cache.renewed(key)
         if counted is None:
-            counted = self._counted(*key)
-            if len(method) + len(key[2]) + len(key[3]) <= _CACHE_TEXT:
+            counted = self._counted(kind, method, view.path, host)
+            if sum(len(str(word)) for word in key) <= _CACHE_TEXT:
                 self._cache.put(key, counted)
         return counted
 

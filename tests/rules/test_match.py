@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ratelimit_middleware.errors import RuleFileError
 from ratelimit_middleware.request import Kind
-from ratelimit_middleware.request_texts import Doubtful
+from ratelimit_middleware.request_texts import Doubtful, readings
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.match import Matcher
 from ratelimit_middleware.rules.model import RuleSet
@@ -35,6 +35,10 @@ class View:
     memo: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=lambda: {"x-test": "1"})
     is_head: bool = False
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        return (self.kind, self.method, *readings(self.path))
 
     def header(self, name: str) -> str | None:
         return self.headers.get(name)
@@ -227,10 +231,18 @@ def test_random_paths_do_not_grow_the_cache_without_end() -> None:
     assert len(rules._cache) == before
 
 
+def test_a_preflight_and_another_request_with_the_method_of_one_are_matched_apart() -> None:
+    rules = matcher({"/x": "5/s"})
+    preflight = {"origin": "https://shop.example", "access-control-request-method": "POST"}
+    for _ in range(2):
+        assert counted(rules, "/x", "OPTIONS") == ["x"]
+        assert not rules.match(View("/x", "OPTIONS", headers=preflight))
+
+
 def cached_text(rules: Matcher) -> int:
     """Characters of paths, methods and hosts that the cache holds."""
     keys = [*rules._cache.young, *rules._cache._old]
-    return sum(len(text) for _, *texts in keys for text in texts)
+    return sum(len(str(text)) for _, *texts in keys for text in texts)
 
 
 def test_a_path_that_is_asked_for_often_outlives_a_flood_of_others() -> None:
