@@ -23,6 +23,7 @@ _STEPS = (
     (r"/?\.\*$|/?\(\.\*\)$", "/**"),
 )
 """Regular expressions and optional parameters, as templates."""
+_MOST_GUESSES = 10
 _EXPRESSION = re.compile(r"\\|\||\][+*?{]|.\$$")
 
 
@@ -33,6 +34,15 @@ def looks_like_expression(text: str) -> bool:
 
 def meant_route(text: str) -> str:
     """What the author of the text may have meant, or the text as it is."""
+    for _ in range(_MOST_GUESSES):  # a guess may show what hid another: `5 per ANY`, `/per ANY`, `/per`
+        guess = _guessed(text)
+        if guess == text:
+            break
+        text = guess
+    return text
+
+
+def _guessed(text: str) -> str:
     if re.search(r"(?:^|\s)~", text):  # a regular expression on purpose
         return text
     plain = text.strip("'\"^$ ")

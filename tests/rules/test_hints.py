@@ -7,7 +7,7 @@ from contextlib import suppress
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ratelimit_middleware.rules.grammar import LimitText, parse_limits
@@ -88,6 +88,8 @@ def test_a_limit_that_a_message_tells_to_write_is_a_limit(text: str) -> None:
 
 
 @given(TEXTS | st.text(max_size=30))
+@example("5 per ANY")
+@example("//per GET POST ANY")
 def test_a_guess_of_a_guess_is_the_guess(text: str) -> None:
     """So the advice of a message is never answered with other advice."""
     for meant, parse in ((meant_limit, parse_limits), (meant_key, parse_key), (meant_route, parse_route)):
