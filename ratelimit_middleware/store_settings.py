@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 from ratelimit_middleware.algorithms.base import positive_int
 from ratelimit_middleware.errors import InvalidLimitError
 
-__all__ = ["OnError", "StoreSettings"]
+__all__ = ["LeaseSettings", "OnError", "StoreSettings"]
 
 OnError: TypeAlias = Literal["allow", "deny", "fallback"]
 """`allow`: let through uncounted; `deny`: answer 503; `fallback`: count in this process."""
@@ -18,6 +18,29 @@ _LOCAL = frozenset({"memory", "shared"})
 _PREFIX = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _SHORTEST_NS = 1_000_000
 _LONGEST_NS = 60 * 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSettings:
+    """What `lease` of a rule file says: permits are taken in blocks and spent in this process.
+
+    Attributes:
+        size: the most permits of a block; 2 to 10^6.
+        max_age_ns: how long a block may be spent; 1 ms to 60 s.
+
+    Raises:
+        InvalidLimitError: a value makes no sense.
+    """
+
+    size: int = 50
+    max_age_ns: int = 200_000_000
+
+    def __post_init__(self) -> None:
+        """Refuse nonsense."""
+        if positive_int("size", self.size, 10**6) < 2:
+            raise InvalidLimitError("size", self.size, "a whole number from 2 to 1000000")
+        if not _SHORTEST_NS <= self.max_age_ns <= _LONGEST_NS:
+            raise InvalidLimitError("max_age_ns", self.max_age_ns, "a number of ns from 1 ms to 60 s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +56,8 @@ class StoreSettings:
         workers: how many processes share the limits that `memory://` counts.
         max_keys: the most buckets held in this process or in the shared file.
         prefix: first part of every key in a remote store.
+        lease: how permits of busy limits are taken in blocks; None = each request asks the store. Only
+            remote stores can.
 
     Raises:
         InvalidLimitError: a value makes no sense.
@@ -45,6 +70,7 @@ class StoreSettings:
     workers: int = 1
     max_keys: int = 100_000
     prefix: str = "ratelimit:"
+    lease: LeaseSettings | None = None
 
     def __post_init__(self) -> None:
         """Refuse nonsense."""
@@ -56,6 +82,8 @@ class StoreSettings:
         positive_int("max_keys", self.max_keys)
         if self.expected_workers is not None:
             positive_int("expected_workers", self.expected_workers)
+        if self.lease is not None and not self.is_remote:
+            raise InvalidLimitError("lease", self.lease, "no lease: counts of this host are not far away")
         if not _PREFIX.fullmatch(self.prefix):
             raise InvalidLimitError("prefix", self.prefix, "1 to 64 letters, digits, `.`, `_`, `:` or `-`")
 

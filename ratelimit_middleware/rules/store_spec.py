@@ -10,6 +10,7 @@ from pydantic import model_validator
 from ratelimit_middleware.errors import InvalidLimitError, StoreError
 from ratelimit_middleware.redis_url import REDIS_SCHEMES, read_redis_url
 from ratelimit_middleware.rules.grammar import parse_duration
+from ratelimit_middleware.rules.lease_spec import LeaseSpec
 from ratelimit_middleware.rules.limit_fields import read_count
 from ratelimit_middleware.rules.spec import Spec
 from ratelimit_middleware.rules.values import ON_ERROR, POSITIVE, PREFIX, STORE, TIMEOUT, plain
@@ -108,10 +109,17 @@ class StoreSpec(Spec):
     workers: Annotated[int, plain(read_count("workers"), POSITIVE)] = 1
     max_keys: Annotated[int, plain(read_count("max_keys"), POSITIVE)] = StoreSettings().max_keys
     prefix: Annotated[str, plain(read_prefix, PREFIX)] = StoreSettings().prefix
+    lease: LeaseSpec | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> StoreSpec:
-        """Refuse a fallback without its divisor."""
+        """Refuse a fallback without its divisor, and leases of what is not far away."""
+        if self.lease is not None and not StoreSettings(self.url).is_remote:
+            raise GrammarError(
+                f"`lease` saves round trips to a server, and {shown(self.url)} has none: leave it out, or"
+                " write a URL such as `redis://HOST`",
+                "lease",
+            )
         settings = self.settings
         if settings.policy == "fallback" and settings.scheme != "memory" and not self.expected_workers:
             raise GrammarError(needs_workers("`on_error: fallback`"), "on_error")
@@ -128,4 +136,5 @@ class StoreSpec(Spec):
             self.workers,
             self.max_keys,
             self.prefix,
+            None if self.lease is None else self.lease.settings,
         )

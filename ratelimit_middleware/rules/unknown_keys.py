@@ -11,6 +11,7 @@ from ratelimit_middleware.rules.bandwidth import BandwidthSpec
 from ratelimit_middleware.rules.client_spec import ClientSpec
 from ratelimit_middleware.rules.document import Path
 from ratelimit_middleware.rules.foreign_keys import in_a_rule, in_the_file, instead_of
+from ratelimit_middleware.rules.lease_spec import LeaseSpec
 from ratelimit_middleware.rules.limit_spec import LongLimitSpec, WarmUpSpec
 from ratelimit_middleware.rules.lint_spec import LintSpec
 from ratelimit_middleware.rules.lists_spec import DenySpec, ListSpec
@@ -89,6 +90,7 @@ _LONG = _Place(
 _RESPONSE = _Place(ResponseSpec, habits=_habits(**_ANSWER, expose_cors="cors", headers="headers_enabled"))
 _RULE_RESPONSE = _Place(RefusalSpec, habits=_habits(**_ANSWER))
 _STORE = _Place(StoreSpec, STORE_KEYS_NOT_YET, _habits(url="uri type backend host"))
+_LEASE = _Place(LeaseSpec, habits=_habits(size="count block permits", max_age="age ttl seconds"))
 _CLIENT = _Place(ClientSpec, habits=_habits(trusted_proxies="proxies trusted trust"))
 _LINT = _Place(LintSpec)
 _LISTED = _habits(ips="ip addresses networks cidrs", headers="header", methods="method")
@@ -116,6 +118,7 @@ _IN_A_RULE = {
     "exempt": _EXEMPT,
     "penalty": _PENALTY,
     "bandwidth": _BANDWIDTH,
+    "lease": _LEASE,
 }
 
 _ROUTE_FIRST = re.compile(r"(?:[A-Z,]+\s+)?/")

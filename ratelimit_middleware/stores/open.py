@@ -11,6 +11,7 @@ from ratelimit_middleware.store_settings import StoreSettings
 from ratelimit_middleware.stores._workers import warn_of_workers
 from ratelimit_middleware.stores.base import Store
 from ratelimit_middleware.stores.divided import DividedStore
+from ratelimit_middleware.stores.leased import LeasedStore
 from ratelimit_middleware.stores.memory import MemoryStore
 
 __all__ = ["open_store"]
@@ -62,4 +63,5 @@ def _open_redis(settings: StoreSettings, clock: Clock | None) -> Store:
     from ratelimit_middleware.stores.redis import RedisStore  # only who asks for it needs redis-py
 
     timeout = settings.timeout_ns / NS_PER_SECOND
-    return RedisStore(settings.url, prefix=settings.prefix, timeout=timeout, clock=clock)
+    store = RedisStore(settings.url, prefix=settings.prefix, timeout=timeout, clock=clock)
+    return store if settings.lease is None else LeasedStore(store, settings.lease, clock=clock)

@@ -26,6 +26,7 @@ BEHAVIORS = "".join(
     (DOCS / f"{page}.md").read_text("utf-8")
     for page in (
         "queue",
+        "leases",
         "concurrency",
         "charge",
         "exempt-and-deny",

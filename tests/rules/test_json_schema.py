@@ -32,9 +32,17 @@ ONLY_LOADING_KNOWS = (
     *("cold_factor_too_large", "key_function", "limit_function", "file_without_rules", "case_sensitive_in"),
     *("queue_cost", "queue_of", "queue_without", "lint_unknown_rule", "since_without"),
     *("client_header_alone", "client_skip", "client_trusted", "client_user_by", "client_user_function"),
-    *("algorithm_leaky", "algorithm_windows", "on_error_of", "store_fallback", "store_redis"),
+    *(
+        "algorithm_leaky",
+        "algorithm_windows",
+        "on_error_of",
+        "store_fallback",
+        "store_lease_of",
+        "store_redis",
+    ),
     *("charge_function", "charge_of", "cost_bounds", "cost_settled", "unmatched_routes_without"),
     "concurrency_alone",
+    "store_lease_of",
     *("deny_file", "penalty_of", "tiers_", "enforce_of", "relate_that", "relate_with", "messages_idle"),
     "bandwidth_idle",
     "version_as_fraction",  # JSON has one kind of number

@@ -11,7 +11,7 @@ import pytest
 from ratelimit_middleware.errors import InvalidLimitError
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.store_spec import read_timeout
-from ratelimit_middleware.store_settings import StoreSettings
+from ratelimit_middleware.store_settings import LeaseSettings, StoreSettings
 
 pytestmark = pytest.mark.arithmetic
 
@@ -47,6 +47,24 @@ def test_all_keys_come_through_and_the_environment_gives_any_of_them() -> None:
 
 def test_a_text_is_a_url_with_everything_else_as_usual() -> None:
     assert settings("memory://") == settings({}) == StoreSettings()
+
+
+def test_a_lease_has_a_size_and_an_age_and_needs_neither() -> None:
+    store = {"url": "redis://x", "on_error": "deny"}
+    assert settings({**store, "lease": {}}).lease == LeaseSettings(50, 200_000_000)
+    lease = {"size": "${SIZE}", "max_age": "1s"}
+    assert settings({**store, "lease": lease}, SIZE="7").lease == LeaseSettings(7, 10**9)
+
+
+@pytest.mark.parametrize(("size", "max_age_ns"), [(1, 10**8), (10**6 + 1, 10**8), (9, 10), (9, 61 * 10**9)])
+def test_a_lease_that_makes_no_sense_is_refused(size: int, max_age_ns: int) -> None:
+    with pytest.raises(InvalidLimitError):
+        LeaseSettings(size, max_age_ns)
+
+
+def test_counts_of_this_host_are_not_leased() -> None:
+    with pytest.raises(InvalidLimitError, match="not far away"):
+        StoreSettings("shared://", lease=LeaseSettings())
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from ratelimit_middleware import asgi, wsgi
 from ratelimit_middleware._types import ASGIApp, Environ, Receive, Scope, Send, StartResponse, WSGIApp
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.errors import StoreError
-from ratelimit_middleware.store_settings import StoreSettings
+from ratelimit_middleware.store_settings import LeaseSettings, StoreSettings
 from ratelimit_middleware.stores.base import Check
+from ratelimit_middleware.stores.leased import LeasedStore
 from ratelimit_middleware.stores.open import open_store
 from ratelimit_middleware.stores.redis import RedisStore
 from tests.redis_server import RedisServer
@@ -66,6 +67,29 @@ def test_hosts_of_both_kinds_share_one_limit(
         statuses = [*threads.map(lambda _: threaded.get(path).status_code, range(60)), *of_the_loop.result()]
     store.close()
     assert (statuses.count(200), statuses.count(429)) == (admitted, 120 - admitted)
+
+
+def test_with_leases_a_host_asks_the_server_for_few_of_its_requests(
+    redis_server: RedisServer, asgi_client: Callable[[ASGIApp], httpx.AsyncClient]
+) -> None:
+    lease = LeaseSettings(50, 2 * 10**9)
+    store = open_store(StoreSettings(redis_server.url, 10**10, prefix="leased-app:", lease=lease))
+    assert isinstance(store, LeasedStore)
+    rules = {"default": "100/hour per global"}
+    client = asgi_client(asgi.RateLimitMiddleware(asgi_page, rules, store=store))
+
+    async def ask() -> list[httpx.Response]:
+        answers = [await client.get("/") for _ in range(101)]
+        await store.close_async()
+        return answers
+
+    with Redis.from_url(redis_server.url) as server:
+        before = server.info("commandstats")["cmdstat_evalsha"]["calls"]
+        answers = asyncio.run(ask())
+        calls = server.info("commandstats")["cmdstat_evalsha"]["calls"] - before
+    assert [answer.status_code for answer in answers] == [200] * 100 + [429]
+    assert [int(answer.headers["RateLimit"].split(";")[1][2:]) for answer in answers[:3]] == [99, 98, 97]
+    assert calls < 60
 
 
 @pytest.mark.anyio
