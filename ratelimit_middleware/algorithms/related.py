@@ -91,11 +91,15 @@ class Related(_OfAnother):
     ) -> tuple[Decision, State]:
         """The first moment with room, if nobody else comes; the state only lets time pass."""
         decision, _ = self.limit.take(state, now_ns, cost, max_wait_ns, from_ns)
-        if decision.allowed:
-            remaining = min(self.quota, decision.remaining + cost)
-            reset_ns = decision.reset_after_ns if remaining < self.quota else 0
-            decision = decision._replace(remaining=remaining, reset_after_ns=reset_ns)
-        return decision, self.limit.step(state, now_ns)
+        return self.untaken(decision, cost), self.limit.step(state, now_ns)
+
+    def untaken(self, decision: Decision, cost: int) -> Decision:
+        """The limit's decision, where an admission takes nothing."""
+        if not decision.allowed:
+            return decision
+        remaining = min(self.quota, decision.remaining + cost)
+        reset_ns = decision.reset_after_ns if remaining < self.quota else 0
+        return decision._replace(remaining=remaining, reset_after_ns=reset_ns)
 
     def charge(self, state: State, now_ns: int, cost: int) -> State:  # noqa: ARG002 - it takes nothing
         """Nothing."""
@@ -150,8 +154,8 @@ class RelatedCharge(_OfAnother):
         return self.limit.charge(state, now_ns, cost)
 
     def give_back(self, state: State, now_ns: int, cost: int, at_ns: int) -> State:
-        """The request was not served."""
-        return self.limit.give_back(state, now_ns, cost, at_ns)
+        """The request was not served; it has never cost more than the longest debt."""
+        return self.limit.give_back(state, now_ns, min(cost, 2 * self.quota), at_ns)
 
     def peek(self, state: State, now_ns: int, cost: int = 1) -> Decision:
         """What a request would hear now."""

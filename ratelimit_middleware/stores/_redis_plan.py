@@ -263,7 +263,7 @@ def _decision(
     algorithm = check.algorithm
     port = port_of(algorithm)
     if port.tells:
-        return _told(algorithm, told, now_ns, at_ns)
+        return port.told(algorithm, _told(algorithm, told, now_ns, at_ns), check.cost)
     before = port.decode(algorithm, told)
     decision, _ = algorithm.take(before, now_ns, check.cost, patience_ns, from_ns)
     if at_ns is not None:

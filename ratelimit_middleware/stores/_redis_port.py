@@ -6,9 +6,10 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from math import inf
-from typing import Any, ClassVar
+from typing import Any
 
 from ratelimit_middleware.algorithms.base import Algorithm, State, ceil_div
+from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.errors import StoreError
 
 __all__ = ["LARGEST", "LAST_US", "US_NS", "Port", "doubles", "exact", "read_doubles", "whole_us"]
@@ -31,8 +32,8 @@ class Port(ABC):
             the decision was taken on, and they are worked out from it.
     """
 
-    kind: ClassVar[str]
-    tells: ClassVar[bool] = False
+    kind: str
+    tells: bool = False
 
     @abstractmethod
     def numbers(self, algorithm: Any, cost: int, now_us: int) -> tuple[float, ...]:
@@ -58,6 +59,10 @@ class Port(ABC):
     def writer(self, algorithm: Any) -> Algorithm:
         """Whose name its entries bear: another one's where two work on the same buckets."""
         return algorithm  # type: ignore[no-any-return]
+
+    def told(self, algorithm: Any, decision: Decision, cost: int) -> Decision:  # noqa: ARG002
+        """The decision, where the script has told its numbers."""
+        return decision
 
     def holds(self, numbers: tuple[float, ...]) -> tuple[float, float]:  # noqa: ARG002
         """The moments between which the numbers may be used, us."""

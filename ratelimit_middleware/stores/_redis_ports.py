@@ -17,6 +17,7 @@ from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
 from ratelimit_middleware.algorithms.pacing import Pacing
 from ratelimit_middleware.algorithms.penalty import Penalty, Strike
 from ratelimit_middleware.algorithms.qps_window import QpsWindow
+from ratelimit_middleware.algorithms.related import Related, RelatedCharge
 from ratelimit_middleware.algorithms.sliding_counter import SlidingCounter
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
@@ -34,6 +35,7 @@ from ratelimit_middleware.stores._redis_bucket_ports import (
 )
 from ratelimit_middleware.stores._redis_penalty_port import PenaltyPort, StrikePort
 from ratelimit_middleware.stores._redis_port import Port
+from ratelimit_middleware.stores._redis_related_port import RelatedPort
 from ratelimit_middleware.stores._redis_sentinel_ports import (
     PacingPort,
     QpsWindowPort,
@@ -78,6 +80,8 @@ def port_of(algorithm: Algorithm) -> Port:
     Raises:
         StoreError: the script has none.
     """
+    if isinstance(algorithm, (Related, RelatedCharge)):
+        return _related(algorithm)
     port = _PORTS.get(type(algorithm))
     if port is None:
         known = ", ".join(sorted(kind.__name__ for kind in _PORTS))
@@ -85,3 +89,8 @@ def port_of(algorithm: Algorithm) -> Port:
     if isinstance(algorithm, TokenBucket) and algorithm.refill == "greedy":
         return _GREEDY
     return port
+
+
+def _related(algorithm: Related | RelatedCharge) -> Port:
+    steps = "related" if isinstance(algorithm, Related) else "related_charge"
+    return RelatedPort(port_of(algorithm.limit), steps)

@@ -18,6 +18,7 @@ from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
 from ratelimit_middleware.algorithms.pacing import Pacing
 from ratelimit_middleware.algorithms.penalty import Penalty, Strike
 from ratelimit_middleware.algorithms.qps_window import QpsWindow
+from ratelimit_middleware.algorithms.related import Related, RelatedCharge
 from ratelimit_middleware.algorithms.sliding_counter import SlidingCounter
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
@@ -49,6 +50,7 @@ def twins(redis_server: RedisServer) -> Iterator[Twins]:
     remote.close()
 
 
+PENALTY = Penalty(2, (1, 2.5, 2.5, 4, 5, 6, 7))
 WINDOWS: list[Algorithm] = [SlidingWindow(3, 10), SlidingWindow(200, 10), SlidingWindow(10**9, 3600)]
 # Moments come out whole in microseconds; between two of these they would not.
 OTHERS: list[Algorithm] = [
@@ -88,8 +90,18 @@ OTHERS: list[Algorithm] = [
     WarmUpPacing(700, 1, 1.7, 0.5, whole_ms=True),
     WarmUpPacing(0.8, 5, 3, 20, whole_ms=True),
     WarmUpPacing(0, 5),
-    Penalty(2, (1, 2.5, 2.5, 4, 5, 6, 7)),
-    Strike(2, (1, 2.5, 2.5, 4, 5, 6, 7)),
+    Related(SlidingWindow(3, 10)),
+    RelatedCharge(SlidingWindow(3, 10)),
+    Related(GCRA(2, 10, 3)),
+    RelatedCharge(GCRA(2, 10, 3)),
+    Related(WarmUpWindow(6, 1, 10)),
+    RelatedCharge(WarmUpWindow(6, 1, 10)),
+    Related(WarmUp(5, 10)),
+    RelatedCharge(WarmUp(5, 10)),
+    RelatedCharge(FixedWindow(7, "minute")),
+    RelatedCharge(SlidingWindow(200, 10)),
+    PENALTY,
+    PENALTY.strike,
 ]
 ALGORITHMS = WINDOWS + OTHERS
 GAPS_NS = st.one_of(
@@ -103,10 +115,14 @@ GAPS_NS = st.one_of(
 @st.composite
 def requests(draw: st.DrawFn) -> list[tuple[int, list[Check]]]:
     """Checks of windows and one other algorithm on a few keys."""
-    other = draw(st.sampled_from(OTHERS))
+    others = [draw(st.sampled_from(OTHERS))]
+    if isinstance(others[0], (Related, RelatedCharge)):  # the two of them meet on a bucket
+        others = [Related(others[0].limit), RelatedCharge(others[0].limit)]
+    elif isinstance(others[0], (Penalty, Strike)):
+        others = [PENALTY, PENALTY.strike]
     # The moments of a counter with many permits would not be whole.
-    windows = WINDOWS[:1] if isinstance(other, SlidingCounter) else WINDOWS
-    algorithms = [*windows, other]
+    windows = WINDOWS[:1] if isinstance(others[0], SlidingCounter) else WINDOWS
+    algorithms = [*windows, *others]
     checks = st.builds(
         lambda key, algorithm, cost, wait, shadow: Check(f"|{key}", algorithm, "|*", cost, wait, shadow),
         st.integers(0, 3),

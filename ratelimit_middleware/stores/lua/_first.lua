@@ -13,9 +13,11 @@ local KEY, COST, MAX_WAIT, SHADOW, ADOPTS, FIRST = 1, 2, 3, 4, 5, 6
 -- What is not needed by every call is put together when the first check asks for it.
 local makers, made = {}, {}
 
+-- By its name; one that is based on another by both names, such as "related gcra".
 local function the(name)
   if not made[name] then
-    made[name] = makers[name]()
+    local outer, inner = name:match("^(%S+) (%S+)$")
+    made[name] = outer and makers[outer](the(inner)) or makers[name]()
   end
   return made[name]
 end

@@ -136,7 +136,8 @@ end
 local function take(attempt, check, now, max_wait, from)
   local numbers = check.numbers
   local held = attempt[numbers[KEY]]
-  local state = held and held.check.head == check.head and held.state or check.state
+  local shares = held and held.check.head == check.head and held.check.algorithm == check.algorithm
+  local state = shares and held.state or check.state
   local at, new, told = check.algorithm.take(numbers, state, now, numbers[COST], max_wait, from)
   check.at, check.before, check.told = at, state, told
   if at or numbers[SHADOW] == 0 then

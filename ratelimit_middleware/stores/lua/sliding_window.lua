@@ -236,6 +236,32 @@ makers.sliding_window = function()
     return at, new, struct.pack("<ddd", retry, remaining, reset)
   end
 
+  -- Without the oldest `gone` permits.
+  function window.without_oldest(state, gone)
+    gone = math.min(math.max(0, gone), state.used)
+    if gone == 0 then
+      return state
+    end
+    local used, list, count = state.used - gone, entries(state)
+    local kept, size = {}, 0
+    for place = 1, 3 * count, 3 do
+      local permits = list[place + 2]
+      local less = math.min(gone, permits)
+      gone = gone - less
+      if permits > less then
+        kept[size + 1], kept[size + 2], kept[size + 3] = list[place], list[place + 1], permits - less
+        size = size + 3
+      end
+    end
+    return size > 0 and packed(used, kept, size / 3, 0) or window.start()
+  end
+
+  -- As if `cost` permits more were no debt: the oldest are forgotten for them.
+  function window.with_room(numbers, state, now, cost)
+    state = window.step(numbers, state, now)
+    return window.without_oldest(state, state.used + cost - numbers[FIRST])
+  end
+
   function window.charge(numbers, state, now, cost)
     state = window.step(numbers, state, now)
     cost = math.min(cost, 2 * numbers[FIRST] - state.used)

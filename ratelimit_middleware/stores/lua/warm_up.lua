@@ -54,7 +54,7 @@ makers.warm_up = function()
     return of(stored, filled_ms, passes)
   end
 
-  local function step(numbers, state, now)
+  function warm_up.step(numbers, state, now)
     state = advanced(numbers, state, now)
     return of(state.stored, state.filled_ms, recent.pruned(state.passes, now - numbers[FIRST + 6]))
   end
@@ -124,7 +124,7 @@ makers.warm_up = function()
   end
 
   function warm_up.take(numbers, state, now, cost, max_wait, from)
-    state = step(numbers, state, now)
+    state = warm_up.step(numbers, state, now)
     local at = first(numbers, state, math.max(now, from), cost)
     if not at or at - now > max_wait then
       local next_at = cost == 1 and from <= now and at or nil
@@ -135,13 +135,13 @@ makers.warm_up = function()
   end
 
   function warm_up.charge(numbers, state, now, cost)
-    state = step(numbers, state, now)
+    state = warm_up.step(numbers, state, now)
     cost = math.min(cost, 2 * numbers[FIRST + 5] - state.passes.in_log)
     return cost > 0 and booked(numbers, state, now, cost) or state
   end
 
   function warm_up.give_back(numbers, state, now, cost, at)
-    state = step(numbers, state, now)
+    state = warm_up.step(numbers, state, now)
     return of(state.stored, state.filled_ms, recent.unbooked(state.passes, at, cost))
   end
 

@@ -138,6 +138,12 @@ makers.warm_up_window = function()
     return grant(numbers, state, now, cost, at, new, remaining, reset)
   end
 
+  function warm_up.with_room(numbers, state, now, cost)
+    state = warm_up.step(numbers, state, now)
+    local new = window.without_oldest(state.window, state.window.used + cost - numbers[FIRST])
+    return of(state.index, state.cold, state.passed, state.peak, new)
+  end
+
   function warm_up.charge(numbers, state, now, cost)
     state = warm_up.step(numbers, state, now)
     local new = window.charge(numbers, state.window, now, cost)
