@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from hashlib import sha1
 from importlib.resources import files
@@ -24,6 +25,13 @@ class Script(NamedTuple):
     sha: bytes
 
 
+def _branch(text: str) -> str:
+    """A file that is run when one of its makers is asked for."""
+    names = re.findall(r"^(?:function )?makers\.(\w+)", text, re.MULTILINE)
+    asked = " or ".join(f'name == "{name}"' for name in names)
+    return f"if {asked} then\n{text}\nreturn\nend"
+
+
 @lru_cache(maxsize=1)
 def load_script() -> Script:
     """One script of all algorithms, so that checks of any kind share a call."""
@@ -35,6 +43,7 @@ def load_script() -> Script:
     first, last = texts.pop(_FIRST), texts.pop(_LAST)
     # Plain functions before the algorithms that use them: "ticks" would come after "gcra".
     helpers = [texts.pop(name) for name in ("ticks.lua",)]
-    parts = [first, *helpers, *(texts[name] for name in sorted(texts)), last]
+    branches = [_branch(texts[name]) for name in sorted(texts)]
+    parts = [first, *helpers, "function define(name)", *branches, "end", last]
     source = "\n".join(parts).encode()
     return Script(source, sha1(source, usedforsecurity=False).hexdigest().encode())

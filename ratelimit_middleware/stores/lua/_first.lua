@@ -10,14 +10,20 @@
 
 local KEY, COST, MAX_WAIT, SHADOW, ADOPTS, FIRST = 1, 2, 3, 4, 5, 6
 
--- What is not needed by every call is put together when the first check asks for it.
+-- What is not needed by every call is put together when the first check asks for it: a script is run from
+-- its first line in each call, and every function in its way costs. `define` runs the file of a maker.
 local makers, made = {}, {}
+local define
 
 -- By its name; one that is based on another by both names, such as "related gcra".
 local function the(name)
   if not made[name] then
-    local outer, inner = name:match("^(%S+) (%S+)$")
-    made[name] = outer and makers[outer](the(inner)) or makers[name]()
+    local space = name:find(" ", 1, true)
+    local maker = space and name:sub(1, space - 1) or name
+    if not makers[maker] then
+      define(maker)
+    end
+    made[name] = makers[maker](space and the(name:sub(space + 1)))
   end
   return made[name]
 end

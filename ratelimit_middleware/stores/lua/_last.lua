@@ -238,10 +238,8 @@ local function answer(checks, granted, start)
   return reply
 end
 
-local actions = {}
-
 -- Each request all or nothing on its own; the argument says how many checks each has.
-function actions.take(sizes, now)
+local function take_all(sizes, now)
   local reply = {now}
   for position = 1, #sizes do
     local size = sizes:byte(position)
@@ -261,61 +259,69 @@ function actions.take(sizes, now)
   return reply
 end
 
--- One request that starts after a wait at the soonest, since it waits for its buckets on other servers.
-function actions.take_later(detail, now)
-  local checks, wait = {}, struct.unpack("<d", detail, 2)
-  for place = 1, detail:byte() do
-    checks[place] = read_check()
-  end
-  local obstacle = obstacles(checks, now)
-  return {now, obstacle or answer(checks, the("together")(checks, now, now + wait))}
-end
+-- What is asked less often.
+function makers.actions()
+  local actions = {}
 
-function actions.peek(_, now)
-  local check = read_check()
-  local obstacle = obstacles({check}, now)
-  if obstacle then
-    return {now, obstacle}
+  -- One request that starts after a wait at the soonest, since it waits for its buckets on other servers.
+  function actions.take_later(detail, now)
+    local checks, wait = {}, struct.unpack("<d", detail, 2)
+    for place = 1, detail:byte() do
+      checks[place] = read_check()
+    end
+    local obstacle = obstacles(checks, now)
+    return {now, obstacle or answer(checks, the("together")(checks, now, now + wait))}
   end
-  local granted = take({}, check, now, 0, 0) ~= nil
-  return {now, answer({check}, granted, now)}
-end
 
-function actions.charge(_, now)
-  local check = read_check()
-  local obstacle = obstacles({check}, now)
-  if not obstacle then
-    keep(check, check.algorithm.charge(check.numbers, check.state, now, check.numbers[COST]))
+  function actions.peek(_, now)
+    local check = read_check()
+    local obstacle = obstacles({check}, now)
+    if obstacle then
+      return {now, obstacle}
+    end
+    local granted = take({}, check, now, 0, 0) ~= nil
+    return {now, answer({check}, granted, now)}
   end
-  return {now, obstacle or {1}}
-end
 
-function actions.give_back(packed_moment, now)
-  local check = read_check()
-  if not bucket_of(check).entry then
-    return {now, {0}}
+  function actions.charge(_, now)
+    local check = read_check()
+    local obstacle = obstacles({check}, now)
+    if not obstacle then
+      keep(check, check.algorithm.charge(check.numbers, check.state, now, check.numbers[COST]))
+    end
+    return {now, obstacle or {1}}
   end
-  local obstacle = obstacles({check}, now)
-  if not obstacle then
-    local numbers, at = check.numbers, struct.unpack("<d", packed_moment)
-    keep(check, check.algorithm.give_back(numbers, check.state, now, numbers[COST], at))
-  end
-  return {now, obstacle or {1}}
-end
 
--- Only slots have a lease.
-function actions.renew(packed_moment, now)
-  local check = read_check()
-  local obstacle = obstacles({check}, now)
-  local renew = check.algorithm.renew
-  if not obstacle and renew then
-    local numbers, at = check.numbers, struct.unpack("<d", packed_moment)
-    keep(check, renew(numbers, check.state, now, numbers[COST], at))
+  function actions.give_back(packed_moment, now)
+    local check = read_check()
+    if not bucket_of(check).entry then
+      return {now, {0}}
+    end
+    local obstacle = obstacles({check}, now)
+    if not obstacle then
+      local numbers, at = check.numbers, struct.unpack("<d", packed_moment)
+      keep(check, check.algorithm.give_back(numbers, check.state, now, numbers[COST], at))
+    end
+    return {now, obstacle or {1}}
   end
-  return {now, obstacle or {1}}
+
+  -- Only slots have a lease.
+  function actions.renew(packed_moment, now)
+    local check = read_check()
+    local obstacle = obstacles({check}, now)
+    local renew = check.algorithm.renew
+    if not obstacle and renew then
+      local numbers, at = check.numbers, struct.unpack("<d", packed_moment)
+      keep(check, renew(numbers, check.state, now, numbers[COST], at))
+    end
+    return {now, obstacle or {1}}
+  end
+
+  return actions
 end
 
 local now = the_time()
-local reply = actions[ARGV[2]](ARGV[3], now)
+local act = ARGV[2] == "take" and take_all or the("actions")[ARGV[2]]
+local reply = act(ARGV[3], now)
 write(now)
 return reply
