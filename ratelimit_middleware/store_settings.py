@@ -56,8 +56,8 @@ class StoreSettings:
         workers: how many processes share the limits that `memory://` counts.
         max_keys: the most buckets held in this process or in the shared file.
         prefix: first part of every key in a remote store.
-        lease: how permits of busy limits are taken in blocks; None = each request asks the store. Only
-            remote stores can.
+        lease: how permits of busy limits are taken in blocks; None = each request asks the store. Stores of
+            this host are always asked.
 
     Raises:
         InvalidLimitError: a value makes no sense.
@@ -82,8 +82,6 @@ class StoreSettings:
         positive_int("max_keys", self.max_keys)
         if self.expected_workers is not None:
             positive_int("expected_workers", self.expected_workers)
-        if self.lease is not None and not self.is_remote:
-            raise InvalidLimitError("lease", self.lease, "no lease: counts of this host are not far away")
         if not _PREFIX.fullmatch(self.prefix):
             raise InvalidLimitError("prefix", self.prefix, "1 to 64 letters, digits, `.`, `_`, `:` or `-`")
 

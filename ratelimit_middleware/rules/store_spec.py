@@ -113,13 +113,7 @@ class StoreSpec(Spec):
 
     @model_validator(mode="after")
     def _fits_together(self) -> StoreSpec:
-        """Refuse a fallback without its divisor, and leases of what is not far away."""
-        if self.lease is not None and not StoreSettings(self.url).is_remote:
-            raise GrammarError(
-                f"`lease` saves round trips to a server, and {shown(self.url)} has none: leave it out, or"
-                " write a URL such as `redis://HOST`",
-                "lease",
-            )
+        """Refuse a fallback without its divisor."""
         settings = self.settings
         if settings.policy == "fallback" and settings.scheme != "memory" and not self.expected_workers:
             raise GrammarError(needs_workers("`on_error: fallback`"), "on_error")

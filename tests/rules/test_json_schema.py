@@ -37,7 +37,6 @@ ONLY_LOADING_KNOWS = (
         "algorithm_windows",
         "on_error_of",
         "store_fallback",
-        "store_lease_of",
         "store_redis",
     ),
     *("charge_function", "charge_of", "cost_bounds", "cost_settled", "unmatched_routes_without"),

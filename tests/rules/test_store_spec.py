@@ -12,6 +12,8 @@ from ratelimit_middleware.errors import InvalidLimitError
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.store_spec import read_timeout
 from ratelimit_middleware.store_settings import LeaseSettings, StoreSettings
+from ratelimit_middleware.stores.memory import MemoryStore
+from ratelimit_middleware.stores.open import open_store
 
 pytestmark = pytest.mark.arithmetic
 
@@ -62,9 +64,11 @@ def test_a_lease_that_makes_no_sense_is_refused(size: int, max_age_ns: int) -> N
         LeaseSettings(size, max_age_ns)
 
 
-def test_counts_of_this_host_are_not_leased() -> None:
-    with pytest.raises(InvalidLimitError, match="not far away"):
-        StoreSettings("shared://", lease=LeaseSettings())
+def test_one_file_serves_a_laptop_and_a_fleet() -> None:
+    """What is not far away is asked for each request, whatever the file says for other stores."""
+    store = settings({"url": "${STORE_URL:-memory://}", "lease": {}})
+    assert store.lease == LeaseSettings()
+    assert isinstance(open_store(store), MemoryStore)
 
 
 @pytest.mark.parametrize(
