@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from ratelimit_middleware._types import ASGIApp, Receive, Scope, Send
 from ratelimit_middleware.answers import Answers
@@ -15,16 +14,13 @@ from ratelimit_middleware.asgi_refusal import refuse
 from ratelimit_middleware.clock import Clock
 from ratelimit_middleware.faults import LIMITER_FAILED, FaultLog, FaultLogs
 from ratelimit_middleware.flow_reports import FlowReporter
-from ratelimit_middleware.flows import Flows, Held, KeptViews
+from ratelimit_middleware.flows import Flows, Held, KeptViews, Marks
 from ratelimit_middleware.frameworks.selected import SelectedRoute
 from ratelimit_middleware.registry import LimiterRegistry
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.responses import Refusal
 
 __all__ = ["AsgiFlows"]
-
-_HELD = "ratelimit_middleware.held"
-"""Where a layer leaves in the scope what it limits, so that an instance further in does not do so again."""
 
 
 class AsgiFlows:
@@ -52,8 +48,7 @@ class AsgiFlows:
         self._flows = Flows(registry.ruleset, SelectedRoute(app), FaultLogs(clock=clock))
         self._views = views
         self._answers = answers
-        # A store may be anything, also what cannot stand in a set.
-        self._place = registry.place if isinstance(registry.place, tuple) else id(registry.place)
+        self._marks = Marks(registry.place)
         self._meter = AsgiMeter(registry.store, clock=clock)
         self._tell = FlowReporter(registry.ruleset, hooks, clock)
         self._faults = FaultLog(LIMITER_FAILED, clock=clock)
@@ -69,14 +64,8 @@ class AsgiFlows:
         if isinstance(held, Refusal):
             await refuse(scope, receive, send, held)
             return
-        outer: frozenset[Any] = scope.get(_HELD, frozenset())
-        mine = {(self._place, one.check.key): one for one in held}
-        scope[_HELD] = outer | mine.keys()
-        try:
-            new = [one for name, one in mine.items() if name not in outer]
+        with self._marks.new(scope, held) as new:
             await self._serve(view, new, scope, receive, send)
-        finally:
-            scope[_HELD] = outer  # an app may be tried with a scope that was used before
 
     async def _held(self, view: RequestView) -> Sequence[Held] | Refusal:
         try:

@@ -67,7 +67,6 @@ def build_registry(
     ruleset = load_rules(rules)
     if not awaits:
         _refuse_async(ruleset)
-        _refuse_bandwidth(ruleset)
     _log_warnings(ruleset)
     is_given = store is not None
     if store is None:
@@ -132,16 +131,6 @@ def _refuse_async(ruleset: RuleSet) -> None:
         for rule in ruleset.rules
         for limit in rule.all_limits
         for asked in limit.awaited()
-    ]
-    if problems:
-        raise RuleFileError(problems)
-
-
-def _refuse_bandwidth(ruleset: RuleSet) -> None:
-    problems = [
-        RuleProblem(ruleset.source, f"the rule `{rule.name}` has `bandwidth`, which WSGI cannot do yet")
-        for rule in ruleset.rules
-        if any(flow.kind != "messages" for flow in rule.flows)
     ]
     if problems:
         raise RuleFileError(problems)

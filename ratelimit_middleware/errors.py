@@ -1,6 +1,7 @@
 """The exception tree.
 
     RateLimitError
+    ├── BodyCutError       (OSError)      a body is broken off, for its bytes cannot be counted
     ├── InvalidLimitError  (ValueError)   numbers that make no sense together
     ├── NeverAdmittedError (ValueError)   more permits wanted than a bucket ever holds
     ├── RuleFileError      (ValueError)   one or more mistakes in a rule file
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 __all__ = [
+    "BodyCutError",
     "InvalidLimitError",
     "NeverAdmittedError",
     "RateLimitError",
@@ -32,6 +34,10 @@ _SHOWN = 100
 
 class RateLimitError(Exception):
     """Base of everything this package raises on purpose."""
+
+
+class BodyCutError(RateLimitError, ConnectionAbortedError):
+    """Raised to an app whose body is broken off, as where its client has gone."""
 
 
 class InvalidLimitError(RateLimitError, ValueError):

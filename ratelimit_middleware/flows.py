@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,9 +19,10 @@ from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.verdicts import listed
 from ratelimit_middleware.views import Views
 
-__all__ = ["Flows", "Held", "KeptViews", "has_flows"]
+__all__ = ["Flows", "Held", "KeptViews", "Marks", "has_flows"]
 
 _VIEW = "ratelimit_middleware.view"
+_MARKS = "ratelimit_middleware.flows"
 _FLOWING: dict[Kind, frozenset[FlowKind]] = {
     "websocket": frozenset({"messages"}),
     "http": frozenset({"response", "request"}),
@@ -131,6 +133,31 @@ class KeptViews:
         """The view that was made of it last."""
         view: RequestView = raw.pop(_VIEW)
         return view
+
+
+class Marks:
+    """What instances further out limit already in a request, so that each permit counts once.
+
+    Args:
+        place: what tells where the counts live; see `LimiterRegistry`.
+    """
+
+    __slots__ = ("_place",)
+
+    def __init__(self, place: object) -> None:
+        # A store may be anything, also what cannot stand in a set.
+        self._place = place if isinstance(place, tuple) else id(place)
+
+    @contextmanager
+    def new(self, raw: Any, held: Sequence[Held]) -> Iterator[list[Held]]:
+        """Those of the limits that nobody keeps yet; marked in the scope or environ while the app runs."""
+        outer: frozenset[Any] = raw.get(_MARKS, frozenset())
+        mine = {(self._place, one.check.key): one for one in held}
+        raw[_MARKS] = outer | mine.keys()
+        try:
+            yield [one for name, one in mine.items() if name not in outer]
+        finally:
+            raw[_MARKS] = outer  # an app may be tried with a scope that was used before
 
 
 def _with_flows(ruleset: RuleSet) -> RuleSet:

@@ -23,6 +23,7 @@ from ratelimit_middleware.faults import (
     SETTLING_FAILED,
     FaultLog,
 )
+from ratelimit_middleware.flows import KeptViews, has_flows
 from ratelimit_middleware.headers import Field
 from ratelimit_middleware.nested import TOLD, Told, told_of, withdraw
 from ratelimit_middleware.request import WsgiView
@@ -32,6 +33,7 @@ from ratelimit_middleware.stores.base import Store
 from ratelimit_middleware.verdicts import UNDECIDED, turned_away
 from ratelimit_middleware.views import Views
 from ratelimit_middleware.wrapping import check_wsgi
+from ratelimit_middleware.wsgi_flows import WsgiFlows
 from ratelimit_middleware.wsgi_response import watched, watched_start
 
 __all__ = ["RateLimitMiddleware"]
@@ -40,18 +42,18 @@ __all__ = ["RateLimitMiddleware"]
 class RateLimitMiddleware:
     """Limits HTTP requests.
 
-    An admitted request gets the RateLimit fields when the app starts its response; the app's iterable
-    is returned as it is, so streaming, `close()`, `wsgi.file_wrapper` and lengths work as before. A
-    refused request never reaches the app, and its body is not read.
+    An admitted request gets the RateLimit fields when the app starts its response; unless a rule limits its
+    bandwidth, the app's iterable is returned as it is, so streaming, `close()`, `wsgi.file_wrapper` and
+    lengths work as before. A refused request never reaches the app, and its body is not read.
 
     Args:
         app: the app to protect.
         rules: path of a rule file, a dict of the same shape, or a `RuleSet`.
         store: where the counts live; by default what the rules say.
         clock: where the store's time comes from; only for a store that the rules name.
-        max_waiting_threads: how many requests may wait at a time where rules delay them, each in a thread
-            of the server; more are refused. Keep it below the server's threads: by default one less than
-            waitress has.
+        max_waiting_threads: how many requests may wait at a time where rules delay them or their bodies, each
+            in a thread of the server; more are refused. Keep it below the server's threads: by default one
+            less than waitress has.
         hooks: are told of each verdict.
 
     Raises:
@@ -83,10 +85,13 @@ class RateLimitMiddleware:
         self._unsettled = FaultLog(SETTLING_FAILED, clock=clock)
         self._places = threading.Semaphore(max_waiting_threads)
         self._reporter = build_reporter(self._registry, hooks, clock)
-        self._views = Views(self._registry.ruleset, WsgiView, clock)
+        self._views: Views | KeptViews = Views(self._registry.ruleset, WsgiView, clock)
         self._answers = Answers(
             self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report, self._views.refused
         )
+        if has_flows(self._registry.ruleset):
+            self._views = views = KeptViews(self._views)
+            self._app = WsgiFlows(self._app, self._registry, views, self._answers, hooks, self._places, clock)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Serve one request."""

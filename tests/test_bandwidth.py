@@ -13,9 +13,8 @@ from trio.testing import MockClock
 
 from ratelimit_middleware._types import Message, Receive, Scope, Send
 from ratelimit_middleware.asgi import RateLimitMiddleware
-from ratelimit_middleware.asgi_bodies import BodyCutError
 from ratelimit_middleware.counters import Counters, RuleCounts
-from ratelimit_middleware.errors import StoreUnavailableError
+from ratelimit_middleware.errors import BodyCutError, StoreUnavailableError
 from ratelimit_middleware.events import FlowEvent, VerdictEvent
 from ratelimit_middleware.stores.memory import MemoryStore
 
