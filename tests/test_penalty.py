@@ -117,6 +117,13 @@ async def test_the_exempt_are_not_blocked(limited: Limited) -> None:
     assert await waits(ask, 3, x_internal="token") == [0] * 3
 
 
+async def test_whom_the_first_limit_does_not_count_is_not_blocked(limited: Limited) -> None:
+    login = {**LOGIN, "limit": ["2/10s", "4/20s"], "overrides": {"192.0.2.1": "unlimited"}}
+    ask = limited(rules(login))
+    assert await waits(ask, 9) == [0, 0, 0, 0, 20, 20, 20, 20, 20]
+    assert await waits(ask, 6, peer="192.0.2.2") == [0, 0, 10, 10, 60, 60]
+
+
 async def test_the_answer_to_the_blocked_is_the_one_of_the_rule(limited: Limited) -> None:
     ask = limited(rules({**LOGIN, "response": {"status": 503, "detail": "Go home."}}))
     await waits(ask, 5)
