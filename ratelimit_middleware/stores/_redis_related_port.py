@@ -24,8 +24,9 @@ class RelatedPort(Port):
         self.tells = limit.tells
 
     def numbers(self, algorithm: Related | RelatedCharge, cost: int, now_us: int) -> tuple[float, ...]:
-        """The limit's."""
-        return self._limit.numbers(algorithm.limit, cost, now_us)
+        """The limit's, at least eight, and the longest debt behind them."""
+        numbers = self._limit.numbers(algorithm.limit, cost, now_us)
+        return (*numbers, *(0.0,) * (8 - len(numbers)), 2 * algorithm.quota)
 
     def encode(self, algorithm: Related | RelatedCharge, state: State) -> bytes:
         """As the limit's."""

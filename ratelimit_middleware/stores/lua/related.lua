@@ -1,5 +1,5 @@
 -- Related and RelatedCharge: a limit that other requests use up than those it refuses. Both work on the
--- limit's own buckets: numbers and state are those of the limit.
+-- limit's own buckets: state and numbers are those of the limit, and the last number is the longest debt.
 
 -- The port of a limit with other steps.
 local function based_on(limit, steps)
@@ -41,6 +41,11 @@ function makers.related_charge(limit)
       new = charge.charge(numbers, state, now, cost)
     end
     return at, new, told
+  end
+
+  -- It has never cost more than the longest debt.
+  function charge.give_back(numbers, state, now, cost, at)
+    return limit.give_back(numbers, state, now, math.min(cost, numbers[#numbers]), at)
   end
 
   return based_on(limit, charge)
