@@ -63,6 +63,7 @@ app_itself = Litestar(
         mounted,
     ],
     openapi_config=None,
+    logging_config=None,  # else it turns on all loggers of the process
 )
 app_itself.register(page("/late/{id:str}"))
 app = RateLimitMiddleware(app_itself, RULES)  # type: ignore[arg-type]
