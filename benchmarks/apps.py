@@ -70,13 +70,13 @@ def fastapi(*, limiter: Any = None, dependency: Any = None) -> Any:
     return app
 
 
-def slowapi(*, decorator: bool = False) -> Any:
+def slowapi(*, decorator: bool = False, limit: int = MANY) -> Any:
     """Slowapi with one default limit and its fields, by its middleware or by its decorator."""
     from slowapi import Limiter
     from slowapi.middleware import SlowAPIMiddleware
     from slowapi.util import get_remote_address
 
-    limits = [] if decorator else [f"{MANY}/minute"]
+    limits = [] if decorator else [f"{limit}/minute"]
     # Its decorator adds fields only to handlers that take a response, so it goes without.
     limiter = Limiter(
         get_remote_address, default_limits=limits, headers_enabled=not decorator, storage_uri=_uri()
@@ -93,7 +93,21 @@ def fastapi_limiter() -> Any:
     from fastapi_limiter.depends import RateLimiter
     from pyrate_limiter import InMemoryBucket, Limiter, Rate
 
-    return fastapi(dependency=RateLimiter(limiter=Limiter(InMemoryBucket([Rate(MANY, 60_000)]))))
+    rates = [Rate(MANY, 60_000)]
+    bucket = _redis_bucket(rates) if STORE.startswith("redis") else InMemoryBucket(rates)
+    return fastapi(dependency=RateLimiter(limiter=Limiter(bucket)))
+
+
+def _redis_bucket(rates: list[Any]) -> Any:
+    """The bucket that its dependency awaits; one for all clients, as fastapi-limiter has it."""
+    from pyrate_limiter import RedisBucket
+    from pyrate_limiter.buckets.redis_bucket import LuaScript
+    from redis import Redis
+    from redis.asyncio import Redis as AsyncRedis
+
+    with Redis.from_url(STORE) as client:
+        script = client.script_load(LuaScript.PUT_ITEM)
+    return RedisBucket(rates, AsyncRedis.from_url(STORE), "bench", script)
 
 
 def flask() -> Any:

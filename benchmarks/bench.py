@@ -30,9 +30,11 @@ PEERS = (
 
 BENCHMARKS = {
     "decisions": "decisions:decisions",
+    "instructions": "middleware:instructions",
     "refusals": "decisions:refusals",
     "asgi": "middleware:asgi",
     "wsgi": "middleware:wsgi",
+    "refused": "middleware:refused",
     "uvicorn": "servers:uvicorn",
     "gunicorn": "servers:gunicorn",
     "redis": "redis_server:redis",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import tracemalloc
 from statistics import median
 
 import psutil
@@ -13,6 +15,11 @@ from limiters import ALGORITHMS, ours
 from report import Goal, Section
 from shared_store import GOAL, measure
 from timing import interleaved
+
+from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
+from ratelimit_middleware.clock import ManualClock
+from ratelimit_middleware.stores.base import Check
+from ratelimit_middleware.stores.memory import MemoryStore
 
 _CLIENTS = (1_000, 10_000, 100_000, 1_000_000)
 _RULES = (1, 10, 100, 1_000, 10_000)
@@ -29,6 +36,7 @@ _IMPORTS = {
     "pyrate-limiter": "import pyrate_limiter",
 }
 _IMPORT_ROUNDS = 5
+_FULL_CLIENTS = 1_000
 _PRIME = 7919  # steps through all clients, far from each other
 _START = "import time; t = time.perf_counter_ns(); {}; print(time.perf_counter_ns() - t)"
 
@@ -42,7 +50,10 @@ def clients() -> Section:
     }
     heads = tuple(f"{form}, {unit}" for form in _FORMS for unit in ("µs", "MB"))
     slope = columns[0][-1][1] / columns[0][-2][1]
-    goals = (Goal("memory, 1,000,000 clients / 100,000, plain", slope, 11),)
+    goals = (
+        Goal("memory, 1,000,000 clients / 100,000, plain", slope, 11),
+        Goal("memory per client, full window", _bytes_of_a_full_window(), 1536, unit="B"),
+    )
     return Section("clients", "Growing number of clients", heads, rows, goals=goals, drawn="plain, MB")
 
 
@@ -59,6 +70,21 @@ def _grown(name: str) -> list[tuple[float, float]]:
         grown = process.memory_info().rss - before
         found.append((interleaved(do)["take"] / 1000, grown / 1e6))
     return found
+
+
+def _bytes_of_a_full_window() -> float:
+    """Of a client that has come as often as its window can tell apart, the key included."""
+    clock, window = ManualClock(), SlidingWindow(100, 65)
+    store = MemoryStore(clock=clock)
+    tracemalloc.start()
+    names = [f"client {number}" for number in range(_FULL_CLIENTS)]
+    for _ in range(100):
+        clock.advance(1)
+        for name in names:
+            store.take([Check(name, window, "*")])
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    return taken / _FULL_CLIENTS
 
 
 def rules() -> Section:
@@ -95,6 +121,8 @@ def shared() -> Section:
     runs = [("memory gcra", 1)]
     runs += [(f"shared {form}", count) for form in ("gcra", "window") for count in (1, 2, 4)]
     runs += [("sqlite gcra", 1), ("sqlite gcra", 4)]
+    if shutil.which("redis-server"):
+        runs += [("redis gcra", 1), ("redis gcra", 4)]
     rows: dict[str, tuple[float | None, ...]] = {}
     for kind, processes in runs:
         result = measure(kind, processes, 1.5)

@@ -8,9 +8,12 @@ from typing import Any
 
 import apps
 import calls
+from floor import FloorAsgi
 from instructions import count
 from report import Goal, Section
 from timing import interleaved
+
+from ratelimit_middleware.asgi import RateLimitMiddleware
 
 _NOTE = (
     "Time is the median added to the same app without a limiter; instructions are counted by callgrind, the"
@@ -25,6 +28,8 @@ _ASGI_FIGURES = {
     "FastAPI, slowapi": "fastapi-slowapi",
     "FastAPI, slowapi decorator": "fastapi-slowapi-decorator",
 }
+_DECISIONS = {"decision-gcra": 4, "decision-window-1": 5, "decision-window-64": 8}
+"""At most so many floors."""
 _WSGI_FIGURES = {
     "floor": "wsgi-floor",
     "ours, plain": "wsgi-plain",
@@ -56,6 +61,40 @@ def wsgi() -> Section:
         ratio = added[f"Flask, ours, {form}"] / added["Flask, flask-limiter"]
         goals.append(Goal(f"WSGI on Flask, time added, {form} / flask-limiter", ratio, 0.05))
     return _section("wsgi", "WSGI: added to a request", added, counted, tuple(goals))
+
+
+def refused() -> Section:
+    """A whole request that never reaches the app."""
+    made = {
+        "floor": calls.asgi_by_hand(FloorAsgi(apps.bare_asgi, 1)),
+        **{
+            f"ours, {form}": calls.asgi_by_hand(RateLimitMiddleware(apps.bare_asgi, apps.rules(form, 1)))
+            for form in ("plain", "burst")
+        },
+        "FastAPI, slowapi": calls.asgi_on_loop(apps.slowapi(limit=1)),
+    }
+    for do in made.values():
+        for turn in range(calls.CLIENTS):
+            do(turn)
+    rows = {name: (ns / 1000,) for name, ns in interleaved(made).items()}
+    ratio = rows["ours, plain"][0] / rows["FastAPI, slowapi"][0]
+    goals = (Goal("ASGI, a refused request, plain / slowapi on FastAPI", ratio, 0.5),)
+    note = "The whole request, with the body of the answer: ours is a problem document, the floor's is empty."
+    return Section("refused", "ASGI: a request that is refused", ("µs",), rows, "floor", goals, note, "µs")
+
+
+def instructions() -> Section:
+    """Decisions in memory, counted."""
+    costs = count(["decision-floor", *_DECISIONS]) if shutil.which("valgrind") else {}
+    rows: dict[str, tuple[float | None, ...]] = {name: (cost,) for name, cost in costs.items()}
+    goals = tuple(
+        Goal(f"{name}, instructions / floor", costs[name] / costs["decision-floor"], at_most)
+        for name, at_most in _DECISIONS.items()
+        if costs
+    )
+    note = "" if costs else "Not run: valgrind is not installed."
+    title = "A decision in memory, in machine instructions"
+    return Section("instructions", title, ("instructions",), rows, "decision-floor", goals, note)
 
 
 def _added(

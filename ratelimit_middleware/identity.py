@@ -6,6 +6,7 @@ share a key by accident; parts are bounded in length, and what may be secret is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -58,6 +59,8 @@ REGISTERED_METHODS = frozenset(
 )
 """The HTTP method registry of IANA."""
 
+_IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])(?:\.(?!$)|$)){4}")
+"""As `ipaddress` writes it, so that it need not be read: that takes ten times as long."""
 _IPV6_PREFIX = 64
 _LONGEST_PART = 128
 _NO_ADDRESS = "unix"
@@ -187,6 +190,8 @@ def subscriber_of(ipv6_prefix: int) -> Callable[[str | None], str]:
     """`client_address` for one prefix, as a look-up that is as fast as a dict."""
 
     def written(peer: str | None) -> str:
+        if peer and _IPV4.fullmatch(peer):
+            return peer
         address = parse_address(peer) if peer else None
         if address is None:
             return f"={_escaped(peer)}" if peer else _NO_ADDRESS

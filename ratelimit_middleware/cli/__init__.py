@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ratelimit_middleware import __version__
 from ratelimit_middleware.cli.arguments import header, ip_address, method, path, place, times, user
 from ratelimit_middleware.cli.buckets import Selection, keys, peek, reset
 from ratelimit_middleware.cli.check import check
@@ -36,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code.
 
     Raises:
-        SystemExit: with code 2 when the arguments make no sense, 0 after `--help`.
+        SystemExit: with code 2 when the arguments make no sense, 0 after `--help` and `--version`.
     """
     parser = _parser()
     arguments = parser.parse_args(argv)
@@ -72,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ratelimits", description="Check rule files, and see what they do with a request."
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     checking = commands.add_parser(
         "check", help="find the mistakes of rule files, and what is odd about them"

@@ -88,7 +88,7 @@ class Matcher:
             counted = self._cache.renewed(key)
         if counted is None:
             counted = self._counted(kind, method, view.path, host)
-            if sum(len(str(word)) for word in key) <= _CACHE_TEXT:
+            if len(str(key)) <= _CACHE_TEXT:
                 self._cache.put(key, counted)
         return counted
 

@@ -23,7 +23,7 @@ __all__ = ["MemoryStore"]
 logger = logging.getLogger("ratelimit_middleware.stores")
 
 _SWEEP_KEYS = 2
-_SWEEP_KEYS_WHEN_FULL = 32
+_SWEEP_KEYS_WHEN_FULL = 8
 
 
 class MemoryStore:
@@ -200,7 +200,7 @@ class MemoryStore:
         """Look at up to `most` keys in turn, drop the expired ones; how many were dropped."""
         entries = self._entries
         if not self._to_sweep:
-            self._to_sweep = list(entries)
+            self._to_sweep = list(reversed(entries))  # the oldest are looked at first, from the end
         dropped, rest = 0, max(0, len(self._to_sweep) - most)
         for key in self._to_sweep[rest:]:
             entry = entries.get(key)

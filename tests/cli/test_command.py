@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ratelimit_middleware import __version__
 from ratelimit_middleware.cli import main
 
 ROOT = Path(__file__).parent.parent.parent
@@ -138,6 +139,12 @@ def test_help_names_both_commands(folder: Path) -> None:
     assert done.returncode == 0
     assert "check" in done.stdout
     assert "explain" in done.stdout
+
+
+def test_the_version_is_that_of_the_package(folder: Path) -> None:
+    done = run(folder, "--version")
+
+    assert (done.returncode, done.stdout) == (0, f"ratelimits {__version__}\n")
 
 
 ODD = "limits:\n  /a: 5/minute\n  /b: [5/minute, 9/minute]\n"
