@@ -42,15 +42,23 @@ class Inbox:
         self.gone = False
 
     async def receive(self) -> Message:
-        """What was kept, then what comes."""
+        """What was kept, then what comes.
+
+        No checkpoint is added to the server's own: an app that asks in a scope which is cancelled already
+        hears of what is there, as Starlette's `Request.is_disconnected` wants it.
+        """
+        if self._kept:
+            return self._taken_out()
         if self._ahead is not None:
             self._ahead.cancel()
-        async with self._turn:
-            if not self._kept:
-                return self._seen(await self._receive())
-            message = self._kept.popleft()
-            self._left += _size(message)
-            return message
+        if self._turn.locked():
+            await self._turn.acquire()
+        else:
+            self._turn.acquire_nowait()
+        try:
+            return self._taken_out() if self._kept else self._seen(await self._receive())
+        finally:
+            self._turn.release()
 
     async def wait_until(self, moment: float) -> bool:
         """Wait for a moment of the event loop's clock; False, and at once, if the client goes away."""
@@ -77,6 +85,11 @@ class Inbox:
                         self._left -= _size(message)
                 finally:
                     self._ahead = None
+
+    def _taken_out(self) -> Message:
+        message = self._kept.popleft()
+        self._left += _size(message)
+        return message
 
     def _seen(self, message: Message) -> Message:
         """Wake those who wait for nothing any more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import anyio
 
@@ -131,7 +132,9 @@ class MessageGate:
         if closing:
             self._is_closed = True
             if self._may_close:
-                await self._send({"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": _REASON})
+                # A server may raise if its client has gone meanwhile; the app hears that from `receive`.
+                with suppress(Exception):
+                    await self._send({"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": _REASON})
 
     def _waits(self, held: Sequence[Held], decisions: Sequence[Decision]) -> int:
         """How long the message waits, ns."""

@@ -30,8 +30,8 @@ class Waiter:
         self.moment = moment
         self.wake_at = wake_at
         # Each event loop has a thread of its own; only requests with the same permits in the same buckets
-        # can take each other's place.
-        buckets = tuple((check.key, check.cost) for check, _, _ in bookings)
+        # can take each other's place. Rules that share a bucket may differ in what is given back.
+        buckets = tuple((check.key, check.cost, settle) for check, _, settle in bookings)
         self.line: Hashable = (threading.get_ident(), buckets)
 
     def take_place(self, bookings: Bookings, moment: float) -> None:

@@ -18,6 +18,8 @@ from ratelimit_middleware.wsgi_pace import NoPlaceError, Place, WsgiMeter, WsgiP
 
 __all__ = ["PacedExchange"]
 
+_WITHOUT_BODY = ("204", "304")
+
 
 class PacedExchange:
     """Calls an app once.
@@ -171,9 +173,14 @@ class PacedExchange:
             return
         self._has_begun = True
         status, headers = self._start
-        if self._is_sized and not any(name.lower() == "content-length" for name, _ in headers):
+        is_told = any(name.lower() == "content-length" for name, _ in headers)
+        if self._is_sized and not is_told and self._may_have_body(status):
             headers = [*headers, ("Content-Length", str(self._length))]  # as servers do for a single piece
         self._write = self._start_response(status, headers)
+
+    def _may_have_body(self, status: str) -> bool:
+        """Whether a length would be that of what follows (RFC 9110, section 8.6)."""
+        return self._environ.get("REQUEST_METHOD") != "HEAD" and status[:3] not in _WITHOUT_BODY
 
     def _refuse(self) -> bytes:
         """Answer in the place of the app."""

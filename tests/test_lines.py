@@ -6,6 +6,7 @@ import pytest
 
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.lines import Lines, Waiter
+from ratelimit_middleware.rules.charges import ChargedOn
 from ratelimit_middleware.settling import Booking
 from ratelimit_middleware.stores.base import Check
 
@@ -80,3 +81,15 @@ def test_empty_lines_are_forgotten() -> None:
     line.lines.leave(line.waiters[2])
     assert len(line.lines) == 0
     assert line.lines._lines == {}
+
+
+def test_requests_that_settle_in_another_way_do_not_take_each_others_place() -> None:
+    """Rules that share a bucket: one gives back what does not count, the other does not."""
+    lines, told = Lines(), list[float]()
+    leaving = Waiter((booking(1),), 1, told.append)
+    settling = Waiter((booking(2)._replace(settle=ChargedOn(frozenset({401}))),), 2, told.append)
+    same = Waiter((booking(3),), 3, told.append)
+    for waiter in (leaving, settling, same):
+        lines.join(waiter)
+    assert lines.leave(leaving) == (booking(3),)
+    assert (settling.moment, same.moment, told) == (2, 1, [1])

@@ -324,6 +324,21 @@ async def test_a_connection_that_the_app_has_closed_is_not_closed_twice(site: Ca
     assert [message["type"] for message in client.heard] == ["websocket.close"]
 
 
+@pytest.mark.parametrize("error", [OSError("gone"), RuntimeError("the connection has ended")], ids=repr)
+async def test_a_server_that_cannot_close_any_more_fails_no_app(
+    site: Callable[..., Site], error: Exception
+) -> None:
+    here = site({"messages": "1/minute"})
+    client = Client(at_once(2))
+
+    async def gone(message: Message) -> None:
+        if message["type"] == "websocket.close":
+            raise error
+
+    await here.middleware(client.scope(), client.receive, gone)
+    assert here.app.ends == [(0, 1013)]
+
+
 async def test_connections_on_the_list_exempt_and_routes_without_the_rule_are_left_alone(
     site: Callable[..., Site],
 ) -> None:

@@ -292,6 +292,17 @@ def test_an_answer_without_a_body_needs_no_place(time: Time) -> None:
     assert served.starts == [("200", {"Content-Type": "application/octet-stream"})]
 
 
+@pytest.mark.parametrize(("status", "method"), [("204 N", "GET"), ("304 N", "GET"), ("200 OK", "HEAD")])
+def test_no_length_is_told_of_a_body_that_there_cannot_be(time: Time, status: str, method: str) -> None:
+    def app(_environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        start_response(status, [("X-A", "b")])
+        return [b""]
+
+    rules = {"limits": {"/": {"bandwidth": "1MB/s"}}}
+    served = Served(time, RateLimitMiddleware(app, rules, clock=time.clock), b"upload", method).to_the_end()
+    assert served.starts == [(status[:3], {"X-A": "b"})]
+
+
 def test_an_upload_for_which_there_is_no_place_is_refused_whatever_the_app_makes_of_it(time: Time) -> None:
     def app(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         try:
