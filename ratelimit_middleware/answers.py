@@ -45,6 +45,7 @@ class Answers:
         "_refused_exposed",
         "_report",
         "_shadow_header",
+        "_shed",
         "_styles",
         "_watches",
         "_write",
@@ -64,6 +65,8 @@ class Answers:
         self._denied = ruleset.denied
         self._by_policy = dict(_own_answers(ruleset))
         self._styles = ruleset.headers
+        limits = [limit for rule in ruleset.rules for limit in rule.limits]
+        self._shed = frozenset(limit.policy.name for limit in limits if limit.sheds)
         self._watches = ruleset.shadow
         self._shadow_header = ruleset.shadow_header
         styles = ruleset.headers if ruleset.headers_on == "all" else ()
@@ -106,8 +109,9 @@ class Answers:
             self._refused(view)
         name = verdict.binding.policy.name if verdict.binding else ""
         answer = self._by_policy.get(name, self._common)
+        styles = () if name in self._shed else self._styles  # it is no quota of the client's
         refusal = over_limit(
-            view, verdict, self._styles, status=answer.status, detail=answer.detail, problem=answer.problem
+            view, verdict, styles, status=answer.status, detail=answer.detail, problem=answer.problem
         )
         if answer.responder:
             refusal = self._asked(answer.responder, view, verdict, refusal)

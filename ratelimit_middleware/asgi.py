@@ -24,6 +24,7 @@ from ratelimit_middleware.faults import (
 from ratelimit_middleware.flows import KeptViews, has_flows
 from ratelimit_middleware.frameworks.litestar import view_of
 from ratelimit_middleware.nested import TOLD, Told, told_of, withdraw
+from ratelimit_middleware.overload.sensor import Sensor
 from ratelimit_middleware.responses import Refusal
 from ratelimit_middleware.rules.model import RuleSet
 from ratelimit_middleware.settling import Stay, Step, undone
@@ -60,6 +61,7 @@ class RateLimitMiddleware:
         store: where the counts live; by default what the rules say.
         clock: where the store's time comes from; only for a store that the rules name.
         hooks: are told of each verdict.
+        sensor: tells rules with `adaptive` how loaded the server is; the system's by default.
 
     Raises:
         RuleFileError: the rules hold mistakes.
@@ -75,10 +77,11 @@ class RateLimitMiddleware:
         store: Store | AsyncStore | None = None,
         clock: Clock | None = None,
         hooks: Sequence[Hook] = (),
+        sensor: Sensor | None = None,
     ) -> None:
         check_asgi(app)
         self._app = app
-        self._registry = build_registry(rules, store=store, clock=clock, app=app)
+        self._registry = build_registry(rules, store=store, clock=clock, app=app, sensor=sensor)
         self._closes = store is None and isinstance(self._registry.store, AsyncStore)
         self._is_new = True
         watches = self._registry.ruleset.shadow

@@ -12,17 +12,20 @@ from ratelimit_middleware.clock import Clock, SystemClock, told, utc_date
 from ratelimit_middleware.errors import InvalidLimitError, RuleFileError, RuleProblem, StoreError
 from ratelimit_middleware.events import Hook
 from ratelimit_middleware.frameworks.selected import SelectedRoute
+from ratelimit_middleware.overload.sensor import Sensor
 from ratelimit_middleware.registry import LimiterRegistry
 from ratelimit_middleware.reporter import Reporter
 from ratelimit_middleware.rules.lint import lint
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.model import RuleSet
+from ratelimit_middleware.shedding import with_meters
 from ratelimit_middleware.stores._workers import ProcessesWarning, warn_of_workers
 from ratelimit_middleware.stores.base import AsyncStore, ChoosyStore, Store
 from ratelimit_middleware.stores.divided import DividedStore
 from ratelimit_middleware.stores.guard import GuardedAsyncStore, GuardedStore, guarded
 from ratelimit_middleware.stores.memory import MemoryStore
 from ratelimit_middleware.stores.open import open_store
+from ratelimit_middleware.stores.shedding import SheddingStore
 
 __all__ = ["RulesSource", "build_registry", "build_reporter", "processes_warning"]
 
@@ -40,6 +43,7 @@ def build_registry(
     clock: Clock | None = None,
     awaits: bool = True,
     app: object = None,
+    sensor: Sensor | None = None,
 ) -> LimiterRegistry:
     """Load the rules, open the store they name and join them; what lint finds is logged, once.
 
@@ -49,6 +53,7 @@ def build_registry(
         clock: where the time of a store that is opened here comes from, and that of responses.
         app: what is limited; asked which of its routes serves a request, if a key depends on that.
         awaits: whether requests are decided on an event loop, so that async functions can be asked.
+        sensor: tells rules with `adaptive` how loaded the server is; the system's by default.
 
     Raises:
         RuleFileError: the rules have mistakes, or name an async function where nothing can be awaited;
@@ -74,12 +79,13 @@ def build_registry(
     elif isinstance(store, MemoryStore):
         warn_of_workers()
     if isinstance(store, ChoosyStore):
-        for limit in (limit for rule in ruleset.rules for limit in rule.all_limits):
+        for limit in (limit for rule in ruleset.rules for limit in rule.all_limits if not limit.sheds):
             for one in (limit, *limit.alternatives()):
                 store.accept(one.algorithm)
     route_of = None if app is None else SelectedRoute(app)
     place = store if is_given else _place(store, ruleset)
     guarded_store = _guarded(store, ruleset, clock)
+    ruleset, guarded_store = with_meters(ruleset, guarded_store, clock, sensor, on_loop=awaits)
     return LimiterRegistry(ruleset, guarded_store, clock=clock, place=place, route_of=route_of)
 
 
@@ -105,7 +111,8 @@ def build_reporter(
 
 def processes_warning(registry: LimiterRegistry) -> ProcessesWarning:
     """What looks at the requests of a WSGI server for a sign that the counts are not shared."""
-    return ProcessesWarning(registry.store)
+    store = registry.store
+    return ProcessesWarning(store.inner if isinstance(store, SheddingStore) else store)
 
 
 def _guarded(store: Store | AsyncStore, ruleset: RuleSet, clock: Clock | None) -> Store | AsyncStore:

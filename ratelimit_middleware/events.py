@@ -23,7 +23,7 @@ CHECKED = "ratelimit_middleware.checked"
 """Where the registry leaves what it has checked, by the names of the policies, in the memo of a view."""
 
 VerdictKind: TypeAlias = Literal[
-    "admitted", "delayed", "refused", "denied", "exempt", "uncounted", "unavailable"
+    "admitted", "delayed", "refused", "shed", "denied", "exempt", "uncounted", "unavailable"
 ]
 
 FlowEventKind: TypeAlias = Literal["delayed", "dropped", "closed", "paced", "cut"]
@@ -54,7 +54,8 @@ class VerdictEvent:
 
     Attributes:
         at_ns: when, ns since the epoch.
-        kind: `admitted`, `delayed` (admitted after a wait), `refused` (by a limit), `denied` (by the list),
+        kind: `admitted`, `delayed` (admitted after a wait), `refused` (by a limit), `shed` (by a
+            rule that protects the server), `denied` (by the list),
             `exempt`, `uncounted` (no limit in force was checked) or `unavailable` (none can be checked).
         rules: names of the rules whose limits were checked, each once.
         refused_by: names of those that refused.

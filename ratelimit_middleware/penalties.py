@@ -26,9 +26,11 @@ class Due(NamedTuple):
 
 
 def told(limits: Sequence[Limit], decisions: Sequence[Decision]) -> tuple[list[Limit], list[Decision]]:
-    """Without what says nothing to the client: idle penalties, and what is charged for other rules."""
+    """Without what says nothing to the client: what does not refuse and is no quota of its own."""
     kept = [
-        i for i, limit in enumerate(limits) if not (limit.charges or (limit.strikes and decisions[i].allowed))
+        i
+        for i, limit in enumerate(limits)
+        if not (decisions[i].allowed and (limit.charges or limit.strikes or limit.sheds))
     ]
     return [limits[i] for i in kept], [decisions[i] for i in kept]
 

@@ -39,7 +39,7 @@ class RefusalLog:
 
     def on_verdict(self, event: VerdictEvent) -> None:
         """Log a refusal, or only count it."""
-        if event.kind not in ("refused", "denied"):
+        if event.kind not in ("refused", "shed", "denied"):
             return
         unsaid = self._turn(event.at_ns // _MINUTE_NS)
         if unsaid is None:

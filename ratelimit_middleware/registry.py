@@ -75,7 +75,7 @@ class LimiterRegistry:
         self._asks = any(limit.awaited() for limit in limits)
         self.awaits = self._asks or self._async_store is not None
         self._watches = ruleset.shadow
-        self._hides = any(limit.penalty or limit.charging() for limit in limits)
+        self._hides = any(limit.penalty or limit.sheds or limit.charging() for limit in limits)
         self._notes = False
         self._is_plain = not (self._watches or self._hides)
         self._settles = any(limit.settle for limit in limits)

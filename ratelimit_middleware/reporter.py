@@ -34,7 +34,7 @@ class Reporter:
         InvalidLimitError: one of the hooks is none.
     """
 
-    __slots__ = ("_clock", "_faults", "_hooks", "_match", "_rules", "_tiers")
+    __slots__ = ("_clock", "_faults", "_hooks", "_match", "_rules", "_shed", "_tiers")
 
     def __init__(
         self,
@@ -52,6 +52,8 @@ class Reporter:
         self._faults = FaultLog(HOOK_FAILED, quiet_s=_QUIET_S, clock=clock)
         self._tiers = ruleset.tiers
         self._rules = _homes(ruleset)
+        limits = [limit for rule in ruleset.rules for limit in rule.limits]
+        self._shed = frozenset(limit.policy.name for limit in limits if limit.sheds)
 
     def tell(self, view: RequestView, verdict: Verdict) -> None:
         """Tell of a verdict; never raises."""
@@ -76,7 +78,7 @@ class Reporter:
         rule = self._rules.get(policy, "")
         return VerdictEvent(
             at_ns,
-            _kind(verdict),
+            "shed" if not verdict.allowed and policy in self._shed else _kind(verdict),
             self._names(verdict.outcomes),
             self._names(o for o in verdict.outcomes if not o.decision.allowed),
             rule,

@@ -26,6 +26,7 @@ from ratelimit_middleware.faults import (
 from ratelimit_middleware.flows import KeptViews, has_flows
 from ratelimit_middleware.headers import Field
 from ratelimit_middleware.nested import TOLD, Told, told_of, withdraw
+from ratelimit_middleware.overload.sensor import Sensor
 from ratelimit_middleware.request import WsgiView
 from ratelimit_middleware.responses import Refusal, reason
 from ratelimit_middleware.settling import Stay, Step, undone
@@ -55,6 +56,7 @@ class RateLimitMiddleware:
             in a thread of the server; more are refused. Keep it below the server's threads: by default one
             less than waitress has.
         hooks: are told of each verdict.
+        sensor: tells rules with `adaptive` how loaded the server is; the system's by default.
 
     Raises:
         RuleFileError: the rules hold mistakes.
@@ -70,12 +72,13 @@ class RateLimitMiddleware:
         clock: Clock | None = None,
         max_waiting_threads: int = 3,
         hooks: Sequence[Hook] = (),
+        sensor: Sensor | None = None,
     ) -> None:
         check_wsgi(app)
         self._app = app
         if store is not None and not isinstance(store, Store):
             raise StoreError(f"WSGI cannot await {type(store).__name__}: give it a store that threads call")
-        self._registry = build_registry(rules, store=store, clock=clock, awaits=False, app=app)
+        self._registry = build_registry(rules, store=store, clock=clock, awaits=False, app=app, sensor=sensor)
         if store is None:
             finalize(self, self._registry.close)  # at the end of the process at the latest
         self._processes = processes_warning(self._registry)

@@ -10,6 +10,7 @@ from ratelimit_middleware.algorithms.related import RelatedCharge
 from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.events import CHECKED
 from ratelimit_middleware.identity import value_or_failure
+from ratelimit_middleware.overload.adaptive import Adaptive
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.rules.charges import ChargedIf, ChargedOn, UnmatchedFree
 from ratelimit_middleware.rules.choices import AskedLimit, Overrides, Released
@@ -61,6 +62,9 @@ def _checked(
     watches = check.shadow or all_watch
     yield f"\n{limit.policy.name}: {chosen.policy.text}{', shadow: never refuses' if watches else ''}"
     yield f"  rule    {rule.name}"
+    if isinstance(limit.algorithm, Adaptive):
+        yield f"  sheds   {_shedding(limit.algorithm)}"
+        return
     yield f"  key     {key_text(limit.key)}"
     if rule.relate:
         patterns = ", ".join(other.pattern for other in rule.relate)
@@ -78,6 +82,19 @@ def _checked(
         yield f"  charge  {_settled(limit.settle)}"
     if limit.penalty and not check.shadow and isinstance(limit.penalty.algorithm, Penalty):
         yield f"  penalty {_blocks(limit.penalty.algorithm)}"
+
+
+def _shedding(adaptive: Adaptive) -> str:
+    """When a rule turns requests away; what it measures is in the running process only."""
+    limits = {
+        "event loop more than {:g} ms late": adaptive.loop_lag_ns and adaptive.loop_lag_ns / 1e6,
+        "cpu above {:g}": adaptive.cpu,
+        "load above {:g} for each processor": adaptive.load,
+    }
+    loaded = " or ".join(text.format(value) for text, value in limits.items() if value is not None)
+    most = [f"more than {adaptive.max_in_flight} in progress"] if adaptive.max_in_flight else []
+    bbr = "more in progress than are served without a queue, while " if adaptive.bbr else ""
+    return "; ".join([*most, *([bbr + loaded] if loaded else [])])
 
 
 def _passed_over(rule: Rule, limit: Limit, view: RequestView, route: str) -> Iterator[str]:

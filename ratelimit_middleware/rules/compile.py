@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ratelimit_middleware.rules.adaptive_spec import adaptive_limit, shed_answer
 from ratelimit_middleware.rules.compile_flows import FlowCompiler
 from ratelimit_middleware.rules.compile_limits import LimitCompiler
 from ratelimit_middleware.rules.document import Path
@@ -160,6 +161,10 @@ class _Compiler:
             id_base,
             lambda kind, number: self._names.policy(f"{base}-{kind}", number, chosen=False),
         )
+        if spec.adaptive:
+            name = self._names.policy(base, 0, chosen=bool(spec.name))
+            exempt = part.listed((*path, "exempt"), spec.exempt)
+            limits = (adaptive_limit(spec.adaptive, id_base, name, exempt, shadow=spec.mode == "shadow"),)
         if spec.relate:
             limits = related_limits(limits, lambda below, message: part.refuse((*path, *below), message))
         for key in ("penalty", "enforce"):
@@ -238,9 +243,10 @@ class _Compiler:
 
     def _own_answer(self, spec: RuleSpec) -> Answer | None:
         """What the rule says of its own, the rest as the file has it."""
-        if spec.response is None and spec.status is None:
+        if spec.response is None and spec.status is None and not spec.adaptive:
             return None
-        answer = _merged(self._file_answer, spec.response) if spec.response else self._file_answer
+        common = shed_answer(self._file_answer) if spec.adaptive else self._file_answer
+        answer = _merged(common, spec.response) if spec.response else common
         return replace(answer, status=spec.status) if spec.status else answer
 
     def check_hosts(self) -> None:

@@ -71,7 +71,7 @@ def check_flows(spec: _Flowing) -> None:
     """
     said = spec.model_fields_set
     flows = sorted(said & _FLOWS)
-    if not spec.limit and "concurrency" not in said:
+    if not (spec.limit or said & {"adaptive", "concurrency"}):
         if not flows:
             raise GrammarError("a rule needs a limit: add `limit: 100/minute`")
         for key in sorted(said & _FOR_REQUESTS):

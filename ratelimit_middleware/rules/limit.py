@@ -12,6 +12,7 @@ from ratelimit_middleware.algorithms.penalty import Strike
 from ratelimit_middleware.algorithms.related import Related
 from ratelimit_middleware.decision import Policy
 from ratelimit_middleware.identity import KeyBuilder, KeyPart, Missing, key_builder, overflow_key
+from ratelimit_middleware.overload.adaptive import Adaptive
 from ratelimit_middleware.request import Asked, RequestView
 from ratelimit_middleware.rules.request_list import RequestList
 from ratelimit_middleware.rules.settle import Settle
@@ -63,6 +64,7 @@ class Limit:
         plain: nothing but the key depends on the request.
         covers: with it checked, a request needs no `default`.
         by_route: the route that the app serves a request with is part of the key.
+        sheds: it is about the state of the server, not about clients.
     """
 
     policy: Policy
@@ -88,12 +90,13 @@ class Limit:
     plain: bool = field(init=False, repr=False, compare=False)
     covers: bool = field(init=False, repr=False, compare=False)
     by_route: bool = field(init=False, repr=False, compare=False)
+    sheds: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Make ready what does not depend on the request."""
         object.__setattr__(self, "build_key", key_builder(self.rule_id, self.key, self.missing))
         object.__setattr__(self, "overflow", overflow_key(self.rule_id))
-        covers = not (self.shadow or self.charges or isinstance(self.algorithm, Concurrency))
+        covers = not (self.shadow or self.charges or isinstance(self.algorithm, (Adaptive, Concurrency)))
         object.__setattr__(self, "covers", covers)
         plain = (
             not (self.cost_of or self.choose or self.exempt or self.penalty or self.share)
@@ -102,6 +105,7 @@ class Limit:
         object.__setattr__(self, "plain", plain)
         watching = replace(self, share=None, shadow=True, penalty=None) if self.share else None
         object.__setattr__(self, "watching", watching)
+        object.__setattr__(self, "sheds", isinstance(self.algorithm, Adaptive))
         object.__setattr__(self, "by_route", any(part.kind == "route" for part in self.key))
 
     def charging(self) -> Limit | None:

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from ratelimit_middleware.rules.adaptive_spec import AdaptiveSpec, check_adaptive
 from ratelimit_middleware.rules.bandwidth import Bandwidth
 from ratelimit_middleware.rules.behaviors import QUEUES, check_idle, check_single, check_together
 from ratelimit_middleware.rules.charge_spec import CHARGE, COST, Cost, check_charge, read_charge, read_cost
@@ -92,7 +93,7 @@ PlacedLimit: TypeAlias = tuple[int, "LimitText | AskedText | LongLimitSpec"]
 """A limit and its index in the list of its rule."""
 
 _Name: TypeAlias = Annotated[str, plain(read_name, NAME)]
-_ENOUGH = ("limit", "concurrency", "messages", "bandwidth")
+_ENOUGH = ("limit", "concurrency", "messages", "bandwidth", "adaptive")
 _Route: TypeAlias = Annotated[str, plain(read_route, ROUTE)]
 _Place: TypeAlias = Annotated[str, plain(read_place, PLACE)]
 _Override: TypeAlias = Annotated[str, plain(read_override, text(".+", "A value of the key; globs allowed."))]
@@ -153,12 +154,14 @@ class RuleSpec(Spec):
     tiers: Annotated[dict[str, TierValue] | None, plain(read_rule_tiers, RULE_TIERS)] = None
     messages: Messages | None = None
     on_excess: WhenOver | None = None
+    adaptive: AdaptiveSpec | None = None
     relate: Annotated[list[_Route], Field(min_length=1), as_list] = Field(default_factory=list)
     bandwidth: Bandwidth | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> RuleSpec:
         """Refuse keys that would have no effect."""
+        check_adaptive(self)
         check_flows(self)
         if not self.limit and self.concurrency:
             check_slots_only(self)

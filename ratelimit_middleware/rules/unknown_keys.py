@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ratelimit_middleware.identity import REGISTERED_METHODS
+from ratelimit_middleware.rules.adaptive_spec import AdaptiveSpec
 from ratelimit_middleware.rules.bandwidth import BandwidthSpec
 from ratelimit_middleware.rules.client_spec import ClientSpec
 from ratelimit_middleware.rules.document import Path
@@ -98,6 +99,12 @@ _DENY = _Place(DenySpec, habits=_LISTED)
 _EXEMPT = _Place(ListSpec, habits=_LISTED)
 _PENALTY = _Place(PenaltySpec, habits=_habits(after="refusals count", block="blocks duration ban"))
 _TIERS = _Place(TiersSpec)
+_ADAPTIVE = _Place(
+    AdaptiveSpec,
+    habits=_habits(
+        max_in_flight="inflight max_inflight in_flight max_concurrency thread maxthread", loop_lag="lag"
+    ),
+)
 _QUEUE = _Place(QueueSpec, habits=_habits(max_wait="wait timeout delay", max_waiting="size length"))
 _WARM_UP = _Place(WarmUpSpec, habits=_habits(period="duration seconds time", cold_factor="factor"))
 _BANDWIDTH = _Place(BandwidthSpec, habits=_habits(response="down download out", request="up upload in"))
@@ -117,6 +124,7 @@ _IN_A_RULE = {
     "long": _LONG,
     "exempt": _EXEMPT,
     "penalty": _PENALTY,
+    "adaptive": _ADAPTIVE,
     "bandwidth": _BANDWIDTH,
     "lease": _LEASE,
 }

@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 __all__ = [
     "BANDWIDTH",
     "CONCURRENCY",
+    "CPU",
     "DETAIL",
     "DURATION",
     "ENV",
@@ -24,10 +25,12 @@ __all__ = [
     "HEADERS",
     "HOPS",
     "HOST",
+    "IN_FLIGHT",
     "IPV6_PREFIX",
     "KEY",
     "LIMIT",
     "LIMITS",
+    "LOAD",
     "MESSAGES",
     "METHOD",
     "MODE",
@@ -136,6 +139,25 @@ DURATION = text(rf"{_NUMBER}\s*{_UNIT}", "A span of time.", "30s", "5 minutes")
 _MS = _any_case("ms", "msecs?", "milliseconds?")
 WAIT = text(rf"{_NUMBER}\s*(?:{_UNIT}|{_MS})", "At most an hour.", "500ms", "2s")
 _AT_ONCE = text(rf"{_NUMBER}(?:\s+{_PER}\s+{_KEY})?", "Requests in progress.", "4 per user")
+IN_FLIGHT: Json = {
+    **_or_env(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1},
+                {"type": "string", "pattern": rf"^\s*(?:{_any_case('bbr')}|{_NUMBER})\s*$"},
+            ]
+        }
+    ),
+    "description": "Requests in progress: a number, or `bbr`: as many as are served without a queue.",
+}
+CPU: Json = {
+    **_or_env({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}),
+    "description": "Use of the processors above which the server is loaded.",
+}
+LOAD: Json = {
+    **_or_env({"type": "number", "exclusiveMinimum": 0, "maximum": 1000}),
+    "description": "Load average of a minute, for each processor, above which the server is loaded.",
+}
 PERIOD = text(rf"(?:{_NUMBER})?\s*{_UNIT}", "The period of the limit.", "hour", "15m", "month")
 NAME = text("[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "Goes on the wire; unique in the file.", "login")
 ROUTE = text(

@@ -34,6 +34,7 @@ BEHAVIORS = "".join(
         "penalty",
         "shadow",
         "relations",
+        "overload",
         "websockets",
     )
 )

@@ -27,7 +27,7 @@ WAITING = {
     3: [],
     4: [],
     5: [
-        *("reload", "deny_cache", "adaptive"),
+        *("reload", "deny_cache"),
         "metrics",
     ],
 }
