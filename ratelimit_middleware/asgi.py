@@ -13,6 +13,7 @@ from ratelimit_middleware.build import RulesSource, build_registry, build_report
 from ratelimit_middleware.clock import Clock
 from ratelimit_middleware.coverage import warn_of_idle_rules
 from ratelimit_middleware.decision import Verdict
+from ratelimit_middleware.entrances import AsgiEntrance
 from ratelimit_middleware.events import Hook
 from ratelimit_middleware.faults import (
     LIMITER_FAILED,
@@ -96,6 +97,8 @@ class RateLimitMiddleware:
             self._views.refused,
             in_octets=True,
         )
+        if self._registry.chains:
+            self._app = AsgiEntrance(app)
         if has_flows(self._registry.ruleset):
             self._views = KeptViews(self._views)
             self._app = self._limiting_flows(self._views, hooks, clock)

@@ -28,7 +28,7 @@ def add_varying(
     Raises:
         DeniedError: the request lacks a part of the key, and the rule does not admit that.
     """
-    if limit.exempt and limit.exempt(view):
+    if (limit.exempt and limit.exempt(view)) or (limit.chain and not limit.chain(view)):
         return False
     key = limit.build_key(view, route)
     if key is None:

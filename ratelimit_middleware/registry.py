@@ -46,6 +46,7 @@ class LimiterRegistry:
     Attributes:
         ruleset: the rules.
         settler: hears what becomes of bookings.
+        chains: whether it matters what a request was reached from.
         awaits: whether anything is awaited by `admit_async`; if not, `admit` is the same on an event loop.
     """
 
@@ -72,6 +73,7 @@ class LimiterRegistry:
         limits = [limit for rule in ruleset.rules for limit in rule.limits]
         self._has_lists = ruleset.deny is not None or ruleset.exempt is not None
         self._route_of = route_of if any(limit.by_route for limit in limits) else None
+        self.chains = any(limit.chain for limit in limits)
         self._asks = any(limit.awaited() for limit in limits)
         self.awaits = self._asks or self._async_store is not None
         self._watches = ruleset.shadow
@@ -220,7 +222,9 @@ class LimiterRegistry:
     async def _ask(self, view: RequestView) -> None:
         """Await the functions of the app, so that all that follows is plain computing."""
         counted = self._match(view)
-        may_skip = any(limit.missing == "skip" or limit.exempt or limit.share for limit, _ in counted)
+        may_skip = any(
+            limit.missing == "skip" or limit.exempt or limit.share or limit.chain for limit, _ in counted
+        )
         for limit, _ in (*counted, *self._default) if may_skip else counted:
             for asked in limit.awaited():
                 await heard(asked, view)

@@ -14,6 +14,7 @@ from ratelimit_middleware.build import RulesSource, build_registry, build_report
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock
 from ratelimit_middleware.coverage import warn_of_idle_rules
 from ratelimit_middleware.decision import Verdict
+from ratelimit_middleware.entrances import WsgiEntrance
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.events import Hook
 from ratelimit_middleware.faults import (
@@ -92,6 +93,8 @@ class RateLimitMiddleware:
         self._answers = Answers(
             self._registry.ruleset, FaultLog(RESPONDER_FAILED, clock=clock).report, self._views.refused
         )
+        if self._registry.chains:
+            self._app = WsgiEntrance(app)
         if has_flows(self._registry.ruleset):
             self._views = views = KeptViews(self._views)
             self._app = WsgiFlows(self._app, self._registry, views, self._answers, hooks, self._places, clock)

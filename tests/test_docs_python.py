@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGES = ("coverage.md", "algorithms.md", "events.md", "limiter.md", "lint.md", "redis.md", "stores.md")
+PAGES = (
+    "relations.md",
+    "coverage.md",
+    "algorithms.md",
+    "events.md",
+    "limiter.md",
+    "lint.md",
+    "redis.md",
+    "stores.md",
+)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -19,7 +19,7 @@ LAYERS = [
     {"errors", "clock", "decision", "_types"},
     {"algorithms", "request_texts"},
     {"request", "response", "addresses", "store_settings", "events", "redis_url"},
-    {"asking", "overload"},
+    {"asking", "entrances", "overload"},
     {"forwarded", "identity", "headers", "faults", "networks", "counters", "refusal_log"},
     {"client"},
     {"stores", "rules", "responses"},

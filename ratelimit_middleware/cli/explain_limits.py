@@ -101,6 +101,8 @@ def _passed_over(rule: Rule, limit: Limit, view: RequestView, route: str) -> Ite
     """A limit that matches and does not count for this request."""
     if limit.exempt and limit.exempt(view):
         why = "the request is on the list `exempt` of the rule"
+    elif limit.chain and not limit.chain(view):
+        why = "the request is not reached from an entrance of `chain`"
     elif limit.build_key(view, route) is None:
         why = "the request lacks a part of the key, and `missing: skip`"
     else:

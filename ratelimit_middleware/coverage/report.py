@@ -165,7 +165,7 @@ def _extent(rule: Rule, route: AppRoute, method: str, ruleset: RuleSet) -> Exten
 
 def _holds(rule: Rule) -> bool:
     """Whether none of the requests that the rule is about goes uncounted."""
-    return any(limit.covers and limit.missing != "skip" for limit in rule.limits)
+    return any(limit.covers and limit.missing != "skip" and not limit.chain for limit in rule.limits)
 
 
 def _may_cover(rule: Rule) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ratelimit_middleware.rules.adaptive_spec import adaptive_limit, shed_answer
+from ratelimit_middleware.rules.chain_spec import chained
 from ratelimit_middleware.rules.compile_flows import FlowCompiler
 from ratelimit_middleware.rules.compile_limits import LimitCompiler
 from ratelimit_middleware.rules.document import Path
@@ -165,6 +166,8 @@ class _Compiler:
             name = self._names.policy(base, 0, chosen=bool(spec.name))
             exempt = part.listed((*path, "exempt"), spec.exempt)
             limits = (adaptive_limit(spec.adaptive, id_base, name, exempt, shadow=spec.mode == "shadow"),)
+        if spec.chain:
+            limits = chained(limits, spec.chain, any_case=self._any_case(spec))
         if spec.relate:
             limits = related_limits(limits, lambda below, message: part.refuse((*path, *below), message))
         for key in ("penalty", "enforce"):
@@ -286,4 +289,4 @@ def _merged(common: Answer, spec: RefusalSpec) -> Answer:
 def _shared(limit: Limit) -> tuple[object, ...]:
     """What limits of one bucket have in common."""
     penalty = limit.penalty and limit.penalty.algorithm
-    return limit.algorithm, limit.key, limit.choose, limit.shadow, limit.exempt, penalty
+    return limit.algorithm, limit.key, limit.choose, limit.shadow, limit.exempt, limit.chain, penalty

@@ -57,6 +57,7 @@ class Limit:
         penalty: is checked with it; blocks clients that the rule has refused too often.
         strikes: of a penalty: what it counts.
         share: clients that it refuses; all others it only watches. None = all.
+        chain: whether a request was reached in a way that counts; None = all count.
         charges: counts requests for a rule of another route, and never refuses; nobody is told of it.
         build_key: gives the key of a request's bucket.
         overflow: key of the bucket that new clients share when the store is full.
@@ -84,6 +85,7 @@ class Limit:
     strikes: Strikes | None = None
     share: Share | None = None
     charges: bool = False
+    chain: Callable[[RequestView], bool] | None = None
     build_key: KeyBuilder = field(init=False, repr=False, compare=False)
     overflow: str = field(init=False, repr=False, compare=False)
     watching: Limit | None = field(init=False, repr=False, compare=False)
@@ -99,7 +101,7 @@ class Limit:
         covers = not (self.shadow or self.charges or isinstance(self.algorithm, (Adaptive, Concurrency)))
         object.__setattr__(self, "covers", covers)
         plain = (
-            not (self.cost_of or self.choose or self.exempt or self.penalty or self.share)
+            not (self.cost_of or self.choose or self.exempt or self.penalty or self.share or self.chain)
             and self.missing == "ip"
         )
         object.__setattr__(self, "plain", plain)

@@ -20,6 +20,7 @@ from pydantic import (
 from ratelimit_middleware.rules.adaptive_spec import AdaptiveSpec, check_adaptive
 from ratelimit_middleware.rules.bandwidth import Bandwidth
 from ratelimit_middleware.rules.behaviors import QUEUES, check_idle, check_single, check_together
+from ratelimit_middleware.rules.chain_spec import ENTRANCE, check_chain, read_entrance
 from ratelimit_middleware.rules.charge_spec import CHARGE, COST, Cost, check_charge, read_charge, read_cost
 from ratelimit_middleware.rules.charges import Charged
 from ratelimit_middleware.rules.client_spec import ClientSpec, Ipv6Prefix, MissingWord
@@ -155,6 +156,9 @@ class RuleSpec(Spec):
     messages: Messages | None = None
     on_excess: WhenOver | None = None
     adaptive: AdaptiveSpec | None = None
+    chain: Annotated[list[Annotated[str, plain(read_entrance, ENTRANCE)]], Field(min_length=1), as_list] = (
+        Field(default_factory=list)
+    )
     relate: Annotated[list[_Route], Field(min_length=1), as_list] = Field(default_factory=list)
     bandwidth: Bandwidth | None = None
 
@@ -169,6 +173,7 @@ class RuleSpec(Spec):
         check_together(self)
         check_charge(self)
         check_relate(self)
+        check_chain(self)
         if self.status and self.response and "status" in self.response.model_fields_set:
             raise GrammarError("`status` stands here and in `response`: leave one out", "status")
         if self.since and self.mode != "shadow":

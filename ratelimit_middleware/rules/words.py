@@ -27,7 +27,7 @@ __all__ = [
 FILE_KEYS_NOT_YET = frozenset({"reload"})
 STORE_KEYS_NOT_YET = frozenset({"deny_cache"})
 RULE_KEYS_NOT_YET = frozenset({
-    "chain", "metrics",
+    "metrics",
 })
 LIMIT_KEYS_NOT_YET = frozenset({"delay"})
 # fmt: on

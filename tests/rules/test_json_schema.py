@@ -43,7 +43,7 @@ ONLY_LOADING_KNOWS = (
     "concurrency_alone",
     "store_lease_of",
     *("deny_file", "penalty_of", "tiers_", "enforce_of", "relate_that", "relate_with", "messages_idle"),
-    "adaptive_alone",
+    *("adaptive_alone", "chain_with"),
     "bandwidth_idle",
     "version_as_fraction",  # JSON has one kind of number
 )

@@ -136,6 +136,8 @@ def _always_beside(limit: Limit, other: Limit) -> bool:
         return False
     if other.share:
         return False
+    if other.chain and other.chain != limit.chain:
+        return False
     if other.exempt and other.exempt != limit.exempt:
         return False
     if limit.max_wait_ns or limit.settle != other.settle or limit.on_error != other.on_error:

@@ -48,7 +48,7 @@ def unmet_default(ruleset: RuleSet) -> Iterator[LintWarning]:
         if ruleset.skips(rule) and not ruleset.skips(default):
             continue  # preflights are left for it
         if everything and any(
-            limit.covers and limit.missing != "skip" and not (limit.exempt or limit.share)
+            limit.covers and limit.missing != "skip" and not (limit.exempt or limit.share or limit.chain)
             for limit in rule.limits
         ):
             yield about(
