@@ -38,6 +38,8 @@ from ratelimit_middleware.wrapping import check_asgi
 if TYPE_CHECKING:
     from ratelimit_middleware.asgi_queue import AsgiQueue
     from ratelimit_middleware.lines import Bookings
+    from ratelimit_middleware.reporter import Reporter
+    from ratelimit_middleware.request import RequestView
 
 __all__ = ["RateLimitMiddleware"]
 
@@ -124,7 +126,7 @@ class RateLimitMiddleware:
             self._faults.report(error)
             reply = self._answers.undecided(view, error)
         if self._reporter is not None:
-            self._reporter.tell(view, verdict)
+            await self._report(self._reporter, view, verdict)
         if isinstance(reply, Refusal):
             await self._turn_away(scope, receive, send, verdict, reply)
             return
@@ -196,7 +198,24 @@ class RateLimitMiddleware:
             stay.failed(error)
             raise
         finally:
-            await self._tell(stay.ended())
+            await self._end(stay)
+
+    async def _report(self, reporter: Reporter, view: RequestView, verdict: Verdict) -> None:
+        """Tell the hooks; one that raises what is no `Exception` ends a request that nobody has served."""
+        try:
+            reporter.tell(view, verdict)
+        except BaseException:
+            await self._undo(verdict.bookings)
+            raise
+
+    async def _end(self, stay: Stay) -> None:
+        """Settle what is left, also if a function of the app raises what is no `Exception`."""
+        try:
+            steps = stay.ended()
+        except BaseException:
+            await self._end(stay)
+            raise
+        await self._tell(steps)
 
     async def _undo(self, bookings: Bookings) -> None:
         await self._tell(undone(bookings))

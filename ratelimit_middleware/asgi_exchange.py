@@ -93,6 +93,7 @@ class PacedExchange:
             self._tell.tell("cut", self._first("response"))
         for pace in self._paces.values():
             await pace.release()
+        for pace in self._paces.values():
             pace.done.tell(self._tell)
 
     def _first(self, kind: str) -> Held:

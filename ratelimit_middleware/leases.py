@@ -20,11 +20,11 @@ class LeaseKeeper:
     and its slot comes back when its lease ends.
 
     Args:
-        renew: tells the store; whatever it raises is tried again the next time.
+        renew: tells the store about a slot of a request; what it raises is tried again the next time.
         every_s: seconds between renewals, a fraction of the lease.
     """
 
-    def __init__(self, renew: Callable[[Booking], None], every_s: float) -> None:
+    def __init__(self, renew: Callable[[Stay, Booking], None], every_s: float) -> None:
         self._renew = renew
         self._every_s = every_s
         self._lock = threading.Lock()
@@ -61,7 +61,7 @@ class LeaseKeeper:
         for stay in held:
             for booking in stay.leases():
                 with suppress(Exception):  # the store's trouble is told by those who take
-                    self._renew(booking)
+                    self._renew(stay, booking)
         return True
 
     def _let_go(self, stay: Stay) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Response"]
+__all__ = ["UNKNOWN_NS", "Response"]
+
+UNKNOWN_NS = -1
+"""There is no telling how long it took: the clock has failed."""
 
 
 @dataclass(slots=True)
@@ -17,7 +20,7 @@ class Response:
             403 for one that the app closed before; 0 while no answer has been started.
         headers: name and value pairs of the app's own answer.
         bytes_sent: bytes of the body so far.
-        took_ns: from the moment the app was called, ns.
+        took_ns: from the moment the app was called, ns; `UNKNOWN_NS` if its clock has failed.
         failed: the app raised, or the client had gone before the end.
     """
 

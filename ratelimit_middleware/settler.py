@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import partial
 
 from ratelimit_middleware.clock import Clock, SystemClock
 from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.faults import FaultLogs
 from ratelimit_middleware.leases import LeaseKeeper
+from ratelimit_middleware.loop_calls import Caller, caller
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.settling import Booking, Stay, Step
 from ratelimit_middleware.stores.base import AsyncStore, Store
-
-if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
 
 __all__ = ["Settler"]
 
@@ -39,7 +37,7 @@ class Settler:
         self._store = store if isinstance(store, Store) else None
         self._faults = faults
         self._now_ns = (clock or SystemClock()).now_ns
-        self._loop: AbstractEventLoop | None = None
+        self._call_on_loop: Caller | None = None
         self.keeper = LeaseKeeper(self._renew, _RENEW_EVERY_S)
 
     def begin(self, verdict: Verdict, view: RequestView) -> Stay:
@@ -47,25 +45,29 @@ class Settler:
         stay = Stay(verdict.bookings, view, self._now_ns, self._faults.report)
         if stay.leases():
             if self._store is None:
-                import asyncio
-
-                self._loop = asyncio.get_running_loop()
+                self._call_on_loop = caller()
             self.keeper.hold(stay)
         return stay
 
     def carry_out(self, steps: Sequence[Step]) -> None:
-        """Tell a store called from threads what has become of bookings.
+        """Tell a store called from threads what has become of bookings, of each even if one fails.
 
         Raises:
             StoreError: the store cannot answer, or must be awaited.
         """
+        failure: Exception | None = None
         for check, at_ns in steps:
             if self._store is None:
                 raise StoreError("this store must be awaited")
-            if at_ns is None:
-                self._store.charge(check)
-            else:
-                self._store.give_back(check, at_ns)
+            try:
+                if at_ns is None:
+                    self._store.charge(check)
+                else:
+                    self._store.give_back(check, at_ns)
+            except Exception as error:  # noqa: BLE001 - told when all have been tried
+                failure = error
+        if failure:
+            raise failure
 
     async def carry_out_async(self, steps: Sequence[Step]) -> None:
         """`carry_out` on an event loop."""
@@ -73,22 +75,26 @@ class Settler:
         if store is None:
             self.carry_out(steps)
             return
+        failure: Exception | None = None
         for check, at_ns in steps:
-            if at_ns is None:
-                await store.charge_async(check)
-            else:
-                await store.give_back_async(check, at_ns)
+            try:
+                if at_ns is None:
+                    await store.charge_async(check)
+                else:
+                    await store.give_back_async(check, at_ns)
+            except Exception as error:  # noqa: BLE001, PERF203 - told when all have been tried
+                failure = error
+        if failure:
+            raise failure
 
-    def _renew(self, booking: Booking) -> None:
+    def _renew(self, stay: Stay, booking: Booking) -> None:
         """From the keeper's thread."""
         if self._store is not None:
             self._store.renew(booking.check, booking.at_ns)
-        elif self._async_store is not None and self._loop is not None:
-            import asyncio
+        elif self._call_on_loop is not None:
+            self._call_on_loop(partial(self._renew_async, stay, booking), _RENEW_EVERY_S)
 
-            call = self._async_store.renew_async(booking.check, booking.at_ns)
-            asyncio.run_coroutine_threadsafe(_done(call), self._loop).result(_RENEW_EVERY_S)
-
-
-async def _done(call: Awaitable[None]) -> None:
-    await call
+    async def _renew_async(self, stay: Stay, booking: Booking) -> None:
+        # Its request may have ended before the loop came to this: the slot must not come to life again.
+        if self._async_store is not None and booking in stay.leases():
+            await self._async_store.renew_async(booking.check, booking.at_ns)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.request import RequestView
-from ratelimit_middleware.response import Response
+from ratelimit_middleware.response import UNKNOWN_NS, Response
 from ratelimit_middleware.rules.model import Settle
 from ratelimit_middleware.stores.base import Check
 
@@ -71,6 +71,7 @@ class Stay:
         "_now_ns",
         "_open",
         "_report",
+        "_steps",
         "_view",
         "response",
         "when_settled",
@@ -87,7 +88,8 @@ class Stay:
         self._view = view
         self._now_ns = now_ns
         self._report = report
-        self._begun_ns = now_ns()
+        self._steps: list[Step] = []
+        self._begun_ns = self._told_ns()
         self.response = Response()
         self.when_settled: Callable[[Stay], None] | None = None
 
@@ -97,7 +99,7 @@ class Stay:
 
     def ended(self) -> list[Step]:
         """The response has ended, one way or the other."""
-        self.response.took_ns = self._now_ns() - self._begun_ns
+        self.response.took_ns = self._took_ns()
         return [*self._settle(at_start=True), *self._settle(at_start=False)]
 
     def failed(self, error: BaseException) -> None:
@@ -117,13 +119,17 @@ class Stay:
 
     def _settle(self, *, at_start: bool) -> list[Step]:
         due = [booking for booking in self._open if booking.settle and booking.settle.at_start == at_start]
-        if not due:
-            return []
-        self._open = [booking for booking in self._open if booking not in due]
+        for booking in due:
+            # One by one: what raises past here, as a cancellation does, leaves the others for the next call.
+            self._open.remove(booking)
+            step = _settled(booking, self._cost(booking))
+            if step:
+                self._steps.append(step)
         if not self._open and self.when_settled:
-            self.when_settled(self)
-        steps = (_settled(booking, self._cost(booking)) for booking in due)
-        return [step for step in steps if step]
+            when_settled, self.when_settled = self.when_settled, None
+            when_settled(self)
+        steps, self._steps = self._steps, []
+        return steps
 
     def _cost(self, booking: Booking) -> int:
         """What the request costs in the end."""
@@ -135,6 +141,20 @@ class Stay:
         except Exception as error:  # noqa: BLE001 - the app's code, or what it has answered
             self._report(settle.name, error)
             return taken
+
+    def _took_ns(self) -> int:
+        ended_ns = self._told_ns()
+        if self._begun_ns is None or ended_ns is None:
+            return UNKNOWN_NS
+        return max(0, ended_ns - self._begun_ns)  # a clock of the app may step back
+
+    def _told_ns(self) -> int | None:
+        """The time; None if the clock of the app fails."""
+        try:
+            return self._now_ns()
+        except Exception as error:  # noqa: BLE001 - no reason to fail a request that has been admitted
+            self._report("clock", error)
+            return None
 
 
 def _settled(booking: Booking, cost: int) -> Step | None:

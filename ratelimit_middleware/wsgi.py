@@ -28,7 +28,8 @@ from ratelimit_middleware.flows import KeptViews, has_flows
 from ratelimit_middleware.headers import Field
 from ratelimit_middleware.nested import TOLD, Told, told_of, withdraw
 from ratelimit_middleware.overload.sensor import Sensor
-from ratelimit_middleware.request import WsgiView
+from ratelimit_middleware.reporter import Reporter
+from ratelimit_middleware.request import RequestView, WsgiView
 from ratelimit_middleware.responses import Refusal, reason
 from ratelimit_middleware.settling import Stay, Step, undone
 from ratelimit_middleware.stores.base import Store
@@ -36,7 +37,7 @@ from ratelimit_middleware.verdicts import UNDECIDED, turned_away
 from ratelimit_middleware.views import Views
 from ratelimit_middleware.wrapping import check_wsgi
 from ratelimit_middleware.wsgi_flows import WsgiFlows
-from ratelimit_middleware.wsgi_response import watched, watched_start
+from ratelimit_middleware.wsgi_response import end, watched, watched_start
 
 __all__ = ["RateLimitMiddleware"]
 
@@ -117,7 +118,7 @@ class RateLimitMiddleware:
             self._faults.report(error)
             reply = self._answers.undecided(view, error)
         if self._reporter is not None:
-            self._reporter.tell(view, verdict)
+            self._report(self._reporter, view, verdict)
         if isinstance(reply, Refusal):
             withdraw(outer)
             self._tell(undone(verdict.bookings))
@@ -155,9 +156,17 @@ class RateLimitMiddleware:
             body = self._app(environ, watched_start(stay, self._tell, start_response))
         except BaseException as error:
             stay.failed(error)
-            self._tell(stay.ended())
+            end(stay, self._tell)
             raise
         return body if stay.is_settled else watched(stay, self._tell, body)
+
+    def _report(self, reporter: Reporter, view: RequestView, verdict: Verdict) -> None:
+        """Tell the hooks; one that raises what is no `Exception` ends a request that nobody has served."""
+        try:
+            reporter.tell(view, verdict)
+        except BaseException:
+            self._tell(undone(verdict.bookings))
+            raise
 
     def _tell(self, steps: Sequence[Step]) -> None:
         """Carry out what is due; never raises."""

@@ -8,7 +8,7 @@ from typing import Any
 from ratelimit_middleware._types import StartResponse, Write
 from ratelimit_middleware.settling import Stay, Step
 
-__all__ = ["WatchedResponse", "watched", "watched_start"]
+__all__ = ["WatchedResponse", "end", "watched", "watched_start"]
 
 _Tell = Callable[[Sequence[Step]], None]
 
@@ -34,6 +34,16 @@ def watched_start(stay: Stay, tell: _Tell, start_response: StartResponse) -> Sta
         return count_and_write
 
     return start
+
+
+def end(stay: Stay, tell: _Tell) -> None:
+    """Settle what is left, also if a function of the app raises what is no `Exception`."""
+    try:
+        steps = stay.ended()
+    except BaseException:
+        end(stay, tell)
+        raise
+    tell(steps)
 
 
 def watched(stay: Stay, tell: _Tell, body: Iterable[bytes]) -> WatchedResponse:
@@ -70,11 +80,11 @@ class WatchedResponse:
         try:
             piece = next(self._pieces)
         except StopIteration:
-            self._tell(self._stay.ended())
+            end(self._stay, self._tell)
             raise
         except BaseException as error:
             self._stay.failed(error)
-            self._tell(self._stay.ended())
+            end(self._stay, self._tell)
             raise
         self._stay.response.bytes_sent += len(piece)
         return piece
@@ -86,7 +96,7 @@ class WatchedResponse:
             if close is not None:
                 close()
         finally:
-            self._tell(self._stay.ended())
+            end(self._stay, self._tell)
 
 
 class _SizedResponse(WatchedResponse):

@@ -26,6 +26,7 @@ LAYERS = [
     {"reservation"},
     {"settling", "checking", "verdicts", "limiter", "responder", "views", "frameworks", "nested"},
     {"leases", "penalties", "reporter", "shedding", "flows"},
+    {"loop_calls"},
     {"settler", "flow_reports"},
     {"registry"},
     {"build", "throttled", "answers", "shielding", "lines", "wsgi_response", "asgi_lifespan"},
@@ -53,6 +54,7 @@ THIRD_PARTY = {
     "asgi_messages": {"anyio"},
     "asgi_pace": {"anyio"},
     "shielding": {"anyio"},
+    "loop_calls": {"trio"},
 }
 
 

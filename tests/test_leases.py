@@ -29,7 +29,7 @@ def running() -> Stay:
 class Renewals(list[Booking]):
     """What was renewed."""
 
-    def note(self, booking: Booking) -> None:
+    def note(self, _: Stay, booking: Booking) -> None:
         self.append(booking)
 
 
@@ -63,8 +63,8 @@ def test_the_slot_of_a_lost_request_is_not_renewed(keeper: LeaseKeeper, renewed:
 
 
 def test_a_store_that_fails_is_asked_again(renewed: Renewals) -> None:
-    def fail(booking: Booking) -> None:
-        renewed.note(booking)
+    def fail(stay: Stay, booking: Booking) -> None:
+        renewed.note(stay, booking)
         raise OSError("away")
 
     keeper, stay = LeaseKeeper(fail, every_s=3600), running()
@@ -76,7 +76,7 @@ def test_a_store_that_fails_is_asked_again(renewed: Renewals) -> None:
 
 def test_the_thread_renews_by_itself_and_ends_when_nothing_is_held() -> None:
     called = threading.Event()
-    keeper, stay = LeaseKeeper(lambda _: called.set(), every_s=0.001), running()
+    keeper, stay = LeaseKeeper(lambda _stay, _booking: called.set(), every_s=0.001), running()
     keeper.hold(stay)
     assert keeper._thread is not None
     thread = keeper._thread[1]

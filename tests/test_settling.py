@@ -11,6 +11,8 @@ from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.request import AsgiView, RequestView
 from ratelimit_middleware.response import Response
+from ratelimit_middleware.rules.charges import ActualMeasured
+from ratelimit_middleware.rules.choices import Released
 from ratelimit_middleware.settling import Booking, Stay, Step, undone
 from ratelimit_middleware.stores.base import Check
 
@@ -86,3 +88,49 @@ def test_a_header_of_the_response_is_found_in_any_case() -> None:
     response = Response(headers=[("X-Tokens", "7"), ("x-tokens", "8")])
     assert response.header("x-Tokens") == "7, 8"
     assert response.header("x-other") is None
+
+
+class Cut(BaseException):
+    """Not even an Exception."""
+
+
+def test_what_a_function_raises_past_the_adapters_leaves_no_other_booking_open() -> None:
+    @dataclass(frozen=True)
+    class Cutting(Costs):
+        def __call__(self, taken: int, view: RequestView, response: Response) -> int:
+            raise Cut
+
+    here = stay(LATE, LATE._replace(settle=Cutting(at_start=False)), LATE, status=201)
+    settled: list[Stay] = []
+    here.when_settled = settled.append
+    with pytest.raises(Cut):
+        here.ended()
+    assert here.ended() == [Step(CHECK._replace(cost=2), 9)] * 2
+    assert (here.ended(), here.is_settled, settled) == ([], True, [here])
+
+
+def test_a_clock_that_steps_back_makes_no_response_cheaper_than_free() -> None:
+    clock = ManualClock()
+    seconds = Booking(CHECK, 9, ActualMeasured("seconds"))
+    made = Stay([seconds], VIEW, clock.now_ns, nothing_fails)
+    clock.set_ns(clock.now_ns() - 10**12)
+    assert made.ended() == [Step(CHECK, 9)]
+    assert made.response.took_ns == 0
+
+
+@pytest.mark.parametrize("fails_at", [0, 1])
+def test_where_the_clock_fails_what_was_booked_stays_and_slots_come_back(fails_at: int) -> None:
+    readings = [0, 10**9]
+
+    def now_ns() -> int:
+        told = readings.pop(0)
+        if len(readings) == 1 - fails_at:
+            raise OSError("no clock")
+        return told
+
+    failed: list[str] = []
+    slot = Booking(Check("slot", Concurrency(1), "*"), 7, Released())
+    seconds = Booking(CHECK, 9, ActualMeasured("seconds"))
+    made = Stay([seconds, slot], VIEW, now_ns, lambda name, _: failed.append(name))
+    assert made.ended() == [Step(slot.check, 7)]
+    assert failed == ["clock", "seconds"]

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.request import RequestView
-from ratelimit_middleware.response import Response
+from ratelimit_middleware.response import UNKNOWN_NS, Response
 from ratelimit_middleware.rules.model import Settle
 
 __all__ = [
@@ -144,7 +144,13 @@ class ActualMeasured:
     at_start: bool = False
 
     def __call__(self, taken: int, view: RequestView, response: Response) -> int:  # noqa: ARG002 - as Settle
-        """What was measured."""
+        """What was measured.
+
+        Raises:
+            ValueError: the clock has failed.
+        """
+        if self.name == "seconds" and response.took_ns == UNKNOWN_NS:
+            raise ValueError("the clock has failed, so nobody knows how long the response took")
         spent = response.bytes_sent if self.name == "bytes" else -(-response.took_ns // NS_PER_SECOND)
         return min(spent, MOST)
 
