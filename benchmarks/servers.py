@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
+from urllib.request import urlopen
 
 from apps import PATH
 from report import Goal, Section
@@ -116,6 +117,9 @@ def _all_served(command: Sequence[str], names: Sequence[str], store: str) -> Ite
             running.append(subprocess.Popen([sys.executable, "-m", *words], cwd=HERE, env=environment))
         for port in ports.values():
             wait_for(port)
+            # gunicorn listens before its worker has loaded the app, and the queue answers when that is done.
+            with urlopen(f"http://127.0.0.1:{port}{PATH}", timeout=60) as answer:
+                answer.read()
         yield ports
     finally:
         for process in running:
