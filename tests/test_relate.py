@@ -131,7 +131,16 @@ async def test_a_path_that_some_read_as_the_other_route_is_counted_and_held(limi
 async def test_default_counts_for_the_route_that_uses_a_wide_rule_up(limited: Limited) -> None:
     ask = limited({"limits": {"/**": {"limit": "99/10s", "relate": "/stock"}}, "default": "2/10s"})
     assert await statuses(ask, 3, "/stock", "GET") == [200, 200, 429]
-    assert await statuses(ask, 3, "/other", "GET") == [200] * 3
+
+
+async def test_default_counts_for_the_rule_s_own_requests_for_it_does_not_count_them(
+    limited: Limited, clock: ManualClock
+) -> None:
+    ask = limited(rules(default="5/10s"))
+    assert await statuses(ask, 7) == [200] * 5 + [429] * 2
+    clock.advance(10)
+    assert await statuses(ask, 3, "/stock/1", "GET") == [200] * 3
+    assert await statuses(ask, 3) == [429] * 3
 
 
 async def test_an_unlimited_route_uses_a_limit_up_too_however_it_is_spelled(limited: Limited) -> None:
@@ -180,7 +189,7 @@ async def test_events_tell_of_the_refusal_and_not_of_what_uses_the_limit_up(limi
     ask = limited(rules(default="9/s"), hooks=[_Seen(seen)])
     await statuses(ask, 3, "/stock/1", "GET")
     await statuses(ask, 1)
-    assert [event.rules for event in seen] == [("default",)] * 3 + [("orders",)]
+    assert [event.rules for event in seen] == [("default",)] * 3 + [("orders", "default")]
     assert seen[-1].refused_by == ("orders",)
 
 
@@ -331,10 +340,10 @@ def starlette_app() -> Starlette:
 
 def test_coverage_knows_that_the_other_route_is_not_limited() -> None:
     found = coverage(starlette_app(), {"limits": {"/**": {"limit": "3/s", "relate": "/stock/{sku}"}}})
-    assert {one.route.path: one.limited for one in found.routes} == {
-        "/orders": True,
-        "/stock/{sku}": False,
-        "/other": True,
+    assert {one.route.path: one.rules for one in found.routes} == {
+        "/orders": ("/**",),
+        "/stock/{sku}": (),
+        "/other": ("/**",),
     }
     assert found.idle_relations == ()
     always = coverage(starlette_app(), {"always": {"limit": "3/s", "relate": "/stock/7"}})
@@ -343,8 +352,17 @@ def test_coverage_knows_that_the_other_route_is_not_limited() -> None:
         "/stock/{sku}": ((), ("always-1",)),
         "/other": (("always-1",), ()),
     }
-    default = coverage(starlette_app(), {"default": {"limit": "3/s", "relate": "POST /stock/{sku}"}})
-    assert [one.route.path for one in default.unlimited] == ["/stock/{sku}"]
+
+
+def test_coverage_knows_that_a_relation_holds_nobody_back_while_the_other_route_is_quiet() -> None:
+    orders = {"/orders": {"limit": "3/s", "relate": "/stock/{sku}"}}
+    found = coverage(starlette_app(), {"limits": orders})
+    assert [one.route.path for one in found.unlimited] == ["/orders", "/stock/{sku}", "/other"]
+    found = coverage(starlette_app(), {"limits": orders, "default": "9/s"})
+    assert found.routes[0].rules == ("/orders", "default")
+    assert found.unlimited == ()
+    found = coverage(starlette_app(), {"default": {"limit": "3/s", "relate": "POST /stock/{sku}"}})
+    assert len(found.unlimited) == 3
 
 
 def test_a_relation_to_no_route_of_the_app_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from ratelimit_middleware.build import RulesSource
 from ratelimit_middleware.coverage.overlap import Extent, extent_of
 from ratelimit_middleware.frameworks.routes import AppRoute, routes_of
+from ratelimit_middleware.rules.limit import Limit
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.model import Rule, RuleSet
 
@@ -37,7 +38,7 @@ class RouteCoverage:
             of a parameter, or for some hosts.
         exempt: whether a rule says `unlimited` for all of them.
         limited: whether surely each of them is counted by a limit that refuses. A shadow rule, one with
-            `missing: skip` or one for `concurrency` only is not enough.
+            `missing: skip`, one with `enforce` below 100% or one for `concurrency` only is not enough.
     """
 
     route: AppRoute
@@ -124,7 +125,7 @@ def _covered(ruleset: RuleSet, route: AppRoute, method: str) -> RouteCoverage:
     if exempt:
         whole, some, fallback = exempt, [], []
     else:
-        fallback = [ruleset.default] if ruleset.default and not any(map(_holds, whole)) else []
+        fallback = [ruleset.default] if ruleset.default and not any(map(_switches_off, whole)) else []
     left = [_unrelated(rule, route, method, ruleset) for rule in fallback]
     if left != [Extent.WHOLE]:
         some, fallback = [*some, *(fallback if left == [Extent.SOME] else [])], []
@@ -164,8 +165,17 @@ def _extent(rule: Rule, route: AppRoute, method: str, ruleset: RuleSet) -> Exten
 
 
 def _holds(rule: Rule) -> bool:
-    """Whether none of the requests that the rule is about goes uncounted."""
-    return any(limit.covers and limit.missing != "skip" and not limit.chain for limit in rule.limits)
+    """Whether none of the requests that the rule is about goes unlimited, but for those that it exempts."""
+    return any(_surely(limit) for limit in rule.limits)
+
+
+def _switches_off(rule: Rule) -> bool:
+    """Whether `default` counts for none of the requests that the rule is about."""
+    return any(_surely(limit) and not limit.exempt for limit in rule.limits)
+
+
+def _surely(limit: Limit) -> bool:
+    return limit.covers and limit.missing != "skip" and not (limit.chain or limit.share)
 
 
 def _may_cover(rule: Rule) -> bool:

@@ -21,6 +21,9 @@ from ratelimit_middleware.store_settings import OnError
 
 __all__ = ["Limit", "Strikes"]
 
+_NO_QUOTA = (Adaptive, Concurrency, Related)
+"""Arithmetic that says nothing of how often somebody may come."""
+
 
 class Strikes(NamedTuple):
     """What a penalty counts.
@@ -98,8 +101,8 @@ class Limit:
         """Make ready what does not depend on the request."""
         object.__setattr__(self, "build_key", key_builder(self.rule_id, self.key, self.missing))
         object.__setattr__(self, "overflow", overflow_key(self.rule_id))
-        covers = not (self.shadow or self.charges or isinstance(self.algorithm, (Adaptive, Concurrency)))
-        object.__setattr__(self, "covers", covers)
+        lets_pass = self.shadow or self.charges or isinstance(self.algorithm, _NO_QUOTA)
+        object.__setattr__(self, "covers", not lets_pass)
         plain = (
             not (self.cost_of or self.choose or self.exempt or self.penalty or self.share or self.chain)
             and self.missing == "ip"

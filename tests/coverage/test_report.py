@@ -192,6 +192,7 @@ def test_what_no_rule_limits_is_told_unless_a_rule_says_unlimited() -> None:
         "/static/{file}": "1/s",
         "WS /live/{room}": {"limit": "1/s per user", "missing": "skip"},
         "/here": {"concurrency": "4 per user"},
+        "POST /items/{id}": {"limit": "1/s", "enforce": "50%"},
     }
     report = coverage(starlette_app(), {"limits": limits})
 
@@ -208,6 +209,20 @@ def test_what_no_rule_limits_is_told_unless_a_rule_says_unlimited() -> None:
         ("GET", "/here"),
         *((one.method, "/static/{path:path}") for one in report.routes if "static" in one.route.path),
     } - {("HEAD", "/static/{path:path}")}
+
+
+def test_default_is_told_for_the_requests_that_a_rule_watches_or_exempts() -> None:
+    limits = {
+        "GET /items/{id}": {"limit": "1/s", "enforce": "50%"},
+        "POST /items/{id}": {"limit": "1/s", "exempt": {"methods": "GET"}},
+        "/slash/": {"limit": "1/s"},
+    }
+    report = coverage(starlette_app(), {"limits": limits, "default": "9/s"})
+    for method in ("GET", "POST"):
+        one = found(report, "/items/{id}", method)
+        assert (one.rules, one.some) == ((f"{method} /items/{{id}}",), ("default",))
+    assert found(report, "/slash/").some == ()
+    assert report.unlimited == ()
 
 
 def test_hosts_of_routes_and_rules_are_compared() -> None:
