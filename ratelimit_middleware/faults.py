@@ -65,7 +65,8 @@ class FaultLog:
             return
         self._next_ns = now_ns + self._quiet_ns
         unsaid, self._unsaid = self._unsaid, 0
-        _logger.error("%s (%d more since the last line): %s", self._what, unsaid, error, exc_info=error)
+        more = f" ({unsaid} more since the last line)" if unsaid else ""
+        _logger.error("%s%s: %s", self._what, more, error, exc_info=error)
 
 
 class FaultLogs:

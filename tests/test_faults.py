@@ -23,7 +23,7 @@ def test_a_storm_of_failures_is_one_line_and_a_count(
     faults.report(RuntimeError("gone again"))
 
     assert [record.getMessage() for record in caplog.records] == [
-        "it failed (0 more since the last line): gone",
+        "it failed: gone",
         "it failed (1000 more since the last line): gone again",
     ]
     assert all(record.exc_info for record in caplog.records)

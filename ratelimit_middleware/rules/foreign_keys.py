@@ -46,6 +46,8 @@ _BLOCKS: Mapping[str, str] = {
     "lint": "lint: {ignore: [RL101]}",
     "penalty": "penalty: {after: 10, block: [1m, 5m]}",
     "overrides": "overrides: {VALUE: 10/minute}",
+    "lease": "lease: {size: 50, max_age: 200ms}",
+    "adaptive": "adaptive: {max_in_flight: bbr, cpu: 0.9}",
 }
 _ALGORITHMS = {
     "fixed-window": "fixed_window",

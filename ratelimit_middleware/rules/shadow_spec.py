@@ -22,7 +22,8 @@ def _read_share(value: Any) -> Share:
     """A share of the clients."""
     found = _SHARE.fullmatch(value.strip()) if isinstance(value, str) else None
     if not found:
-        raise GrammarError(f"{shown(value)} is not a share of the clients: write `25%` or `0.5%`")
+        example = f"`{value}%`" if type(value) is int and 0 < value <= 100 else "`25%` or `0.5%`"
+        raise GrammarError(f"{shown(value)} is not a share of the clients: write {example}")
     hundredths = int(found[1]) * 100 + int((found[2] or "0").ljust(2, "0"))
     if not hundredths:
         raise GrammarError(

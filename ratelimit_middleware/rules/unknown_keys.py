@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from ratelimit_middleware.identity import REGISTERED_METHODS
@@ -129,6 +129,15 @@ _IN_A_RULE = {
     "lease": _LEASE,
 }
 
+_BLOCKS_OF_A_RULE: Mapping[str, Collection[str]] = {
+    "queue": QueueSpec.model_fields,
+    "warm_up": WarmUpSpec.model_fields,
+    "penalty": PenaltySpec.model_fields,
+    "adaptive": AdaptiveSpec.model_fields,
+    "charge": ("on_status",),
+    "cost": ("reserve", "actual", "min", "max"),
+}
+
 _ROUTE_FIRST = re.compile(r"(?:[A-Z,]+\s+)?/")
 _SPACE_AFTER_KIND = re.compile(r".*\b(header|cookie|query|python)")
 
@@ -188,7 +197,7 @@ def _not_at_the_top(word: str) -> str:
         return f"routes stand below `limits:`: write that line above and indent {shown(word)}"
     for name, other in (("response", _RESPONSE), ("store", _STORE), ("client", _CLIENT)):
         if word in other.spec.model_fields or word in other.later:
-            return f"the key `{word}` stands under `{name}`: write `{name}: {{{word}: …}}`"
+            return _under(name, word)
     if word in RuleSpec.model_fields and word not in _FILE.habits:
         return f"the key `{word}` is for a rule: write it beside the `limit` of a route or of `default`"
     return ""
@@ -201,10 +210,17 @@ def _not_in_a_rule(word: str) -> str:
         more = "" if word in ("count", "per") else f", {word}: …"
         return f"the key `{word}` is for the long form of a limit: write `limit: {{count: …, per: …{more}}}`"
     if word in RefusalSpec.model_fields:
-        return f"the key `{word}` stands under `response`: write `response: {{{word}: …}}`"
+        return _under("response", word)
+    block = next((name for name, keys in _BLOCKS_OF_A_RULE.items() if word in keys), "")
+    if block and word not in _RULE.habits:
+        return _under(block, word)
     if word in FileSpec.model_fields and word not in _RULE.habits:
         return f"the key `{word}` is for the whole file: let it begin in the first column"
     return ""
+
+
+def _under(block: str, word: str) -> str:
+    return f"the key `{word}` stands under `{block}`: write `{block}: {{{word}: …}}`"
 
 
 def no_map(path: Path, value: Any) -> str:
