@@ -115,7 +115,13 @@ class LimiterRegistry:
         if self._is_plain:
             return verdict
         due = strikes_due(verdict, limits, checks, decisions)
-        return self._closed(verdict, due, self._take([check for _, check in due]) if due else ())
+        strikes: Sequence[Decision] = ()
+        if due:
+            try:
+                strikes = self._take([check for _, check in due])
+            except Exception as error:  # noqa: BLE001 - the request is refused all the same
+                self._faults.report("penalty", error)
+        return self._closed(verdict, due, strikes)
 
     async def admit_async(self, view: RequestView, outer: Told | None = None) -> Verdict:
         """Decide a request on an event loop.
@@ -149,7 +155,10 @@ class LimiterRegistry:
         strikes: Sequence[Decision] = ()
         if due:
             counting = [check for _, check in due]
-            strikes = self._take(counting) if store is None else await store.take_async(counting)
+            try:
+                strikes = self._take(counting) if store is None else await store.take_async(counting)
+            except Exception as error:  # noqa: BLE001 - the request is refused all the same
+                self._faults.report("penalty", error)
         return self._closed(verdict, due, strikes)
 
     def counted(self, view: RequestView) -> Counted:
@@ -179,7 +188,7 @@ class LimiterRegistry:
 
     def _closed(self, verdict: Verdict, due: Sequence[Due], strikes: Sequence[Decision]) -> Verdict:
         """The verdict with all that follows from it."""
-        if due:
+        if strikes:
             verdict = blocking(verdict, due, strikes)
         return watched(verdict) if self._watches else verdict
 

@@ -11,6 +11,7 @@ from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.faults import FaultLogs
 from ratelimit_middleware.leases import LeaseKeeper
 from ratelimit_middleware.loop_calls import Caller, caller
+from ratelimit_middleware.overload.adaptive import Adaptive
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.settling import Booking, Stay, Step
 from ratelimit_middleware.stores.base import AsyncStore, Store
@@ -70,13 +71,13 @@ class Settler:
             raise failure
 
     async def carry_out_async(self, steps: Sequence[Step]) -> None:
-        """`carry_out` on an event loop."""
+        """`carry_out` on an event loop; what lives in this process first, for the time may be over soon."""
         store = self._async_store
         if store is None:
             self.carry_out(steps)
             return
         failure: Exception | None = None
-        for check, at_ns in steps:
+        for check, at_ns in sorted(steps, key=_lives_elsewhere):
             try:
                 if at_ns is None:
                     await store.charge_async(check)
@@ -98,3 +99,7 @@ class Settler:
         # Its request may have ended before the loop came to this: the slot must not come to life again.
         if self._async_store is not None and booking in stay.leases():
             await self._async_store.renew_async(booking.check, booking.at_ns)
+
+
+def _lives_elsewhere(step: Step) -> bool:
+    return not isinstance(step.check.algorithm, Adaptive)

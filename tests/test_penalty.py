@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ratelimit_middleware.algorithms.penalty import Strike
 from ratelimit_middleware.clock import ManualClock
+from ratelimit_middleware.decision import Decision
+from ratelimit_middleware.errors import StoreUnavailableError
 from ratelimit_middleware.registry import LimiterRegistry
 from ratelimit_middleware.request import WsgiView
 from ratelimit_middleware.rules.load import load_rules
+from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.stores.memory import MemoryStore
 from ratelimit_middleware.stores.redis import RedisStore
 from ratelimit_middleware.stores.shared import SharedStore
@@ -199,3 +203,28 @@ def test_a_shared_bucket_shares_the_penalty(clock: ManualClock) -> None:
     paths = ["/a", "/b"] * 3
     verdicts = [registry.admit(WsgiView({"PATH_INFO": path, "REMOTE_ADDR": "a"})) for path in paths]
     assert [(verdict.retry_after_ns or 0) // 10**9 for verdict in verdicts] == [0, 0, 10, 10, 60, 60]
+
+
+@pytest.mark.parametrize("kind", ["threads", "awaited"])
+async def test_a_refusal_that_cannot_be_counted_stands_and_leaves_nothing_behind(
+    kind: str, clock: ManualClock
+) -> None:
+    class Failing(MemoryStore):
+        def take(self, checks: Sequence[Check]) -> list[Decision]:
+            if isinstance(checks[0].algorithm, Strike):
+                raise StoreUnavailableError(10**9)
+            return super().take(checks)
+
+    inner = Failing(clock=clock)
+    slots = {"concurrency": "9 per global", "mode": "shadow", "name": "slots"}
+    registry = LimiterRegistry(
+        load_rules(rules(always=slots)), AwaitedStore(inner) if kind == "awaited" else inner
+    )
+    view = WsgiView({"REQUEST_METHOD": "GET", "PATH_INFO": "/login", "REMOTE_ADDR": "192.0.2.1"})
+    verdicts = [
+        registry.admit(view) if kind == "threads" else await registry.admit_async(view) for _ in range(6)
+    ]
+    assert [verdict.allowed for verdict in verdicts] == [True] * 2 + [False] * 4
+    assert verdicts[-1].violated == ("login",)
+    held = [len(verdict.bookings) for verdict in verdicts]
+    assert held == [1] * 6, "the slot that only watches, to be given back"

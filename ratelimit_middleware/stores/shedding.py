@@ -29,11 +29,15 @@ class _Shedding:
         """
         decided: dict[int, Decision] = {}
         others: list[int] = []
-        for i, check in enumerate(checks):
-            if isinstance(check.algorithm, Adaptive):
-                decided[i] = self._meters[check.overflow].enter()
-            else:
-                others.append(i)
+        try:
+            for i, check in enumerate(checks):
+                if isinstance(check.algorithm, Adaptive):
+                    decided[i] = self._meters[check.overflow].enter()
+                else:
+                    others.append(i)
+        except BaseException:  # of a sensor of the app
+            self._failed(checks, decided)
+            raise
         if _is_admitted(checks, decided):
             return decided, others
         self._leave(checks, decided)

@@ -98,6 +98,44 @@ def test_who_is_refused_by_another_limit_is_not_in_progress(clock: ManualClock) 
     assert not verdicts[5].bookings
 
 
+def test_a_sensor_that_fails_leaves_nobody_in_progress() -> None:
+    class Failing(Told):
+        def request_came(self) -> Senses:
+            self.senses = BUSY if self.senses is not BUSY else Senses()
+            if self.senses is BUSY:
+                raise OSError("no sensor")
+            return self.senses
+
+    second = {"adaptive": {"max_in_flight": 4}, "name": "other"}
+    limiter = registry({"always": [THREE, second]}, sensor=Failing())
+    for _ in range(3):
+        with pytest.raises(OSError, match="no sensor"):
+            limiter.admit(view())
+    assert [one.in_flight for one in limiter.store._meters.values()] == [0, 0]  # type: ignore[union-attr]
+
+
+async def test_a_place_is_left_though_the_store_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hanging(AwaitedStore):
+        async def charge_async(self, check: Check) -> None:
+            await asyncio.sleep(60)
+
+    monkeypatch.setattr("ratelimit_middleware.shielding._LONGEST_S", 0.01)
+    costly = {"limit": "9/minute", "cost": {"reserve": 1, "actual": "bytes"}}
+    rules = {"limits": {"/": costly}, "always": [THREE]}
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"abc"})
+
+    async def nothing(*_: Any) -> Any:
+        return {"type": "http.disconnect"}
+
+    limited = asgi.RateLimitMiddleware(app, rules, store=Hanging(MemoryStore()), sensor=Told())
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": ("192.0.2.1", 1)}
+    await limited(scope, nothing, nothing)
+    assert meter(limited._registry).in_flight == 0
+
+
 async def test_a_store_that_fails_or_a_call_that_is_cancelled_leaves_nobody_in_progress() -> None:
     class Failing(MemoryStore):
         def take(self, checks: Any) -> Any:
