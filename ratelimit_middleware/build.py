@@ -101,8 +101,10 @@ def build_reporter(
     """What tells hooks of the verdicts of a registry; None if there are none.
 
     Raises:
-        InvalidLimitError: one of the hooks is none.
+        InvalidLimitError: one of the hooks is none, or they are not in a list.
     """
+    if not isinstance(hooks, Sequence):
+        raise InvalidLimitError("hooks", hooks, "a list: hooks=[Counters()]")
     if not hooks:
         return None
     registry.note_checks()

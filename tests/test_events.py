@@ -184,6 +184,8 @@ async def test_a_hook_that_fails_disturbs_neither_the_request_nor_other_hooks(
 def test_what_is_no_hook_is_refused_when_the_middleware_is_built(limited: Limited) -> None:
     with pytest.raises(InvalidLimitError, match="on_verdict"):
         limited(RULES, hooks=[print])
+    with pytest.raises(InvalidLimitError, match=r"hooks=\[Counters\(\)\]"):
+        limited(RULES, hooks=Counters())
 
 
 def test_without_hooks_nothing_is_noted(clock: ManualClock) -> None:
