@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import anyio
+import anyio.lowlevel
 
 from ratelimit_middleware._types import Message, Receive, Send
 from ratelimit_middleware.asgi_inbox import Inbox
@@ -84,6 +85,7 @@ class MessageGate:
             message, self._message, self._moment = self._message, None, None
             if passes:
                 return message
+            await anyio.lowlevel.checkpoint()  # a flood of what is dropped must not hold up the others
         return {"type": "websocket.disconnect", "code": _TRY_AGAIN_LATER, "reason": _REASON}
 
     async def _admitted(self) -> float | None:

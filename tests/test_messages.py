@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 import trio
 from trio.testing import MockClock
@@ -322,6 +323,32 @@ async def test_a_connection_that_the_app_has_closed_is_not_closed_twice(site: Ca
     here.middleware._app.app = closing  # type: ignore[attr-defined]
     await here.serve(client)
     assert [message["type"] for message in client.heard] == ["websocket.close"]
+
+
+async def test_a_flood_of_what_is_dropped_does_not_hold_up_the_others(site: Callable[..., Site]) -> None:
+    """From a server that has a thousand messages at hand, and gives them without a checkpoint."""
+    here = site({"messages": "1/hour", "on_excess": "drop"})
+    client = Client(at_once(1000))
+    read_by_then: list[int] = []
+
+    async def ready() -> Message:
+        client.read += 1
+        if client.read == 1:
+            return {"type": "websocket.connect"}
+        if client.read <= 1000:
+            return {"type": "websocket.receive", "text": "x"}
+        return {"type": "websocket.disconnect", "code": 1001}
+
+    async def other() -> None:
+        for _ in range(10):
+            await anyio.lowlevel.checkpoint()
+        read_by_then.append(client.read)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(here.middleware, client.scope(), ready, client.send)
+        group.start_soon(other)
+    assert read_by_then[0] < 100
+    assert client.read == 1001
 
 
 @pytest.mark.parametrize("error", [OSError("gone"), RuntimeError("the connection has ended")], ids=repr)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from ratelimit_middleware.algorithms.penalty import Strike
 from ratelimit_middleware.clock import ManualClock
-from ratelimit_middleware.decision import Decision
+from ratelimit_middleware.decision import Decision, Verdict
 from ratelimit_middleware.errors import StoreUnavailableError
 from ratelimit_middleware.registry import LimiterRegistry
 from ratelimit_middleware.request import WsgiView
@@ -206,7 +207,7 @@ def test_a_shared_bucket_shares_the_penalty(clock: ManualClock) -> None:
 
 
 @pytest.mark.parametrize("kind", ["threads", "awaited"])
-async def test_a_refusal_that_cannot_be_counted_stands_and_leaves_nothing_behind(
+def test_a_refusal_that_cannot_be_counted_stands_and_leaves_nothing_behind(
     kind: str, clock: ManualClock
 ) -> None:
     class Failing(MemoryStore):
@@ -221,9 +222,11 @@ async def test_a_refusal_that_cannot_be_counted_stands_and_leaves_nothing_behind
         load_rules(rules(always=slots)), AwaitedStore(inner) if kind == "awaited" else inner
     )
     view = WsgiView({"REQUEST_METHOD": "GET", "PATH_INFO": "/login", "REMOTE_ADDR": "192.0.2.1"})
-    verdicts = [
-        registry.admit(view) if kind == "threads" else await registry.admit_async(view) for _ in range(6)
-    ]
+
+    async def admitted() -> Verdict:
+        return await registry.admit_async(view)
+
+    verdicts = [registry.admit(view) if kind == "threads" else anyio.run(admitted) for _ in range(6)]
     assert [verdict.allowed for verdict in verdicts] == [True] * 2 + [False] * 4
     assert verdicts[-1].violated == ("login",)
     held = [len(verdict.bookings) for verdict in verdicts]
