@@ -72,8 +72,9 @@ def build_registry(
     ruleset = load_rules(rules)
     if not awaits:
         _refuse_async(ruleset)
-    _log_warnings(ruleset)
     is_given = store is not None
+    # What the file says of a store is then about the one that is given.
+    _log_warnings(ruleset, besides=frozenset({"RL502"} if is_given else ()))
     if store is None:
         store = open_store(ruleset.store, clock)
     elif isinstance(store, MemoryStore):
@@ -145,10 +146,14 @@ def _refuse_async(ruleset: RuleSet) -> None:
         raise RuleFileError(problems)
 
 
-def _log_warnings(ruleset: RuleSet) -> None:
-    """One line a warning; never raises. That memory is not shared by workers, opening the store tells."""
+def _log_warnings(ruleset: RuleSet, besides: frozenset[str]) -> None:
+    """One line a warning that is not of these codes; never raises.
+
+    That memory is not shared by workers, opening the store tells.
+    """
     with suppress(Exception):
-        lines = [str(warning) for warning in lint(ruleset, today=utc_date(SystemClock().now_ns()))]
+        found = lint(ruleset, today=utc_date(SystemClock().now_ns()))
+        lines = [str(warning) for warning in found if warning.code not in besides]
         if len(lines) > _MOST_LINES:
             more = len(lines) - _MOST_LINES + 1
             lines[_MOST_LINES - 1 :] = [f"{more} more warnings: `ratelimits check` shows all"]

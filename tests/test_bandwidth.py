@@ -318,7 +318,7 @@ async def test_a_client_that_leaves_frees_all_at_once_and_its_bytes_are_given_ba
     ended: list[float] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await sending(pattern(50_000_000))(scope, receive, send)
+        await sending(pattern(1_000_000))(scope, receive, send)
         ended.append(now())
 
     here = site(app, {"bandwidth": "10kB/s burst 100kB"})
@@ -342,7 +342,7 @@ async def test_an_app_that_listens_for_the_disconnect_itself_hears_it_while_its_
                 group.cancel_scope.cancel()
 
             group.start_soon(listen)
-            await sending(pattern(50_000_000))(scope, receive, send)
+            await sending(pattern(1_000_000))(scope, receive, send)
 
     here = site(app, {"bandwidth": "10kB/s"})
     await here.serve(Client(leaves_at=3))
