@@ -26,6 +26,7 @@ __all__ = [
     "RuleProblem",
     "StoreError",
     "StoreUnavailableError",
+    "UnreadableBucketError",
     "on_one_line",
 ]
 
@@ -72,6 +73,10 @@ class NeverAdmittedError(RateLimitError, ValueError):
 
 class StoreError(RateLimitError, RuntimeError):
     """Raised by a store that cannot answer; the failure policy decides what the request hears."""
+
+
+class UnreadableBucketError(StoreError):
+    """Raised by a store that works, for a bucket in whose place something else stands."""
 
 
 class StoreUnavailableError(StoreError):

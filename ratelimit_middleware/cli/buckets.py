@@ -82,7 +82,8 @@ def _done(
         return f"{selection.file}: {unknown('rule', selection.rule, names)}\n", 2
     try:
         with _opened(ruleset) as store:
-            rows = work(store, sorted(_found(store, ruleset, selection)))
+            # SCAN may tell a key twice.
+            rows = work(store, sorted(set(_found(store, ruleset, selection))))
     except _MemoryError as error:
         return f"{selection.file}: {error}\n", 2
     except StoreError as error:

@@ -6,7 +6,7 @@ import logging
 from typing import NamedTuple
 
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock, SystemClock
-from ratelimit_middleware.errors import InvalidLimitError, NeverAdmittedError
+from ratelimit_middleware.errors import InvalidLimitError, NeverAdmittedError, UnreadableBucketError
 from ratelimit_middleware.faults import FaultLog
 from ratelimit_middleware.store_settings import OnError
 from ratelimit_middleware.stores._breaker import Breaker
@@ -108,6 +108,9 @@ class Health:
         if took_ns > self._timeout_ns:
             self.failed(ticket, NoAnswerError(f"an answer took {took_ns / 1e6:.0f} ms"))
             return
+        self._heard(ticket)
+
+    def _heard(self, ticket: Ticket) -> None:
         was_open_ns = self._breaker.succeeded(ticket.number)
         if was_open_ns is not None:
             logger.warning(
@@ -121,7 +124,9 @@ class Health:
         # Two threads at once may count one failure for two, which does no harm.
         self._errors += 1
         self._timeouts += isinstance(error, (NoAnswerError, TimeoutError))
-        if isinstance(error, LoopStoodStillError):
+        if isinstance(error, UnreadableBucketError):
+            self._heard(ticket)  # one client's bucket is broken; all others are answered
+        elif isinstance(error, LoopStoodStillError):
             self._breaker.given_up(ticket.number)
         else:
             self._breaker.failed(ticket.number)

@@ -35,8 +35,8 @@ class Keys:
         return _literal(self._prefix) + _literal(beginning) + b"*"
 
     def names(self, keys: Sequence[bytes]) -> list[str]:
-        """The buckets of keys in Redis."""
-        return [key[self._head_size :].decode("utf-8", "surrogatepass") for key in keys]
+        """The buckets of keys in Redis; a key that is no text is not ours."""
+        return [name for key in keys if (name := _decoded(key[self._head_size :])) is not None]
 
 
 class TaggedKeys(Keys):
@@ -72,6 +72,13 @@ class TaggedKeys(Keys):
 
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def _decoded(name: bytes) -> str | None:
+    try:
+        return name.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return None
 
 
 def _literal(text: str) -> bytes:

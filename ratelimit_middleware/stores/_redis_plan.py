@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any, NamedTuple
 
-from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm, State, granted, refused
+from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm, State
 from ratelimit_middleware.decision import Decision
-from ratelimit_middleware.errors import StoreError
+from ratelimit_middleware.errors import StoreError, UnreadableBucketError
 from ratelimit_middleware.stores._entries import EntryCodec
 from ratelimit_middleware.stores._joint import untouched
 from ratelimit_middleware.stores._look import look_at
+from ratelimit_middleware.stores._redis_decision import decision_of
 from ratelimit_middleware.stores._redis_keys import Keys
 from ratelimit_middleware.stores._redis_port import US_NS, doubles, exact, whole_us
 from ratelimit_middleware.stores._redis_ports import port_of
@@ -20,7 +21,7 @@ from ratelimit_middleware.stores.base import Check, Look
 
 __all__ = ["Action", "Ask", "Planner", "bookings", "moment", "whole_time_us"]
 
-_FOREIGN, _CALENDAR = -1, -2
+_FOREIGN, _CALENDAR, _UNREADABLE = -1, -2, -3
 _MOST_CACHED = 4096
 _MOST_CHECKS = 255  # their number goes over as a byte
 _MAX_ADOPTIONS = 16
@@ -165,8 +166,11 @@ class Planner:
 
         Raises:
             StoreError: others keep changing the bucket.
+            UnreadableBucketError: what stands under the key is no entry.
         """
         self._seen_us = now_us
+        if reply[0] == _UNREADABLE:
+            raise _unreadable(ask, reply[1].decode("utf-8", "replace"))
         if reply[0] not in (_FOREIGN, _CALENDAR):
             return True
         ask.rounds += 1
@@ -179,13 +183,18 @@ class Planner:
     def _adopted(self, algorithm: Algorithm, entry: bytes, now_us: int) -> _Adopted:
         """An entry in the algorithm's own numbers; one that cannot be read counts as none."""
         now_ns = now_us * US_NS
+        encode = port_of(algorithm).encode
         writer, found = self._read(entry)
         if writer is None:
-            state = algorithm.start(now_ns)
+            packed = encode(algorithm, algorithm.start(now_ns))
         else:
             own = writer == algorithm
-            state = found if own else algorithm.adopt(found, now_ns, writer, self._keep_state)
-        return _Adopted(entry, doubles([now_us]) + port_of(algorithm).encode(algorithm, state))
+            try:
+                state = found if own else algorithm.adopt(found, now_ns, writer, self._keep_state)
+                packed = encode(algorithm, state)
+            except Exception:  # noqa: BLE001 - whatever numbers that cannot be lead to
+                packed = encode(algorithm, algorithm.start(now_ns))
+        return _Adopted(entry, doubles([now_us]) + packed)
 
     def _read(self, entry: bytes) -> tuple[Algorithm | None, State]:
         """Who wrote an entry, None if this cannot be told; and the state."""
@@ -205,7 +214,17 @@ class Planner:
             return error
 
     def decisions(self, ask: Ask, now_us: int, reply: _Reply) -> list[Decision]:
-        """The decisions of one request."""
+        """The decisions of one request.
+
+        Raises:
+            UnreadableBucketError: a bucket holds numbers that cannot be.
+        """
+        try:
+            return self._decisions(ask, now_us, reply)
+        except Exception as error:
+            raise _unreadable(ask, error) from error
+
+    def _decisions(self, ask: Ask, now_us: int, reply: _Reply) -> list[Decision]:
         is_granted, start_us = reply[:2]
         checks, now_ns, start_ns = ask.checks, now_us * US_NS, start_us * US_NS
         waits = [check.max_wait_ns for check in checks if not check.shadow and check.max_wait_ns != 0]
@@ -219,7 +238,7 @@ class Planner:
             elif check.max_wait_ns == 0:
                 patience_ns = start_ns - now_ns
             at_ns = None if at_us < 0 else at_us * US_NS
-            decision = _decision(check, told, now_ns, at_ns, patience_ns, from_ns)
+            decision = decision_of(check, told, now_ns, at_ns, patience_ns, from_ns)
             if not is_granted and not check.shadow:
                 decision = untouched(decision, check, start_ns)
             decided.append(decision)
@@ -251,35 +270,11 @@ def whole_time_us(reply: Sequence[bytes | int]) -> int:
     return seconds * 10**6 + us
 
 
+def _unreadable(ask: Ask, why: object) -> UnreadableBucketError:
+    keys = ", ".join(f"`{check.key}`" for check in ask.checks)
+    return UnreadableBucketError(f"{keys}: what stands there cannot be read: {why}")
+
+
 def moment(at_ns: int) -> bytes:
     """A moment that a booking was made for."""
     return doubles([whole_us(at_ns)])
-
-
-def _decision(
-    check: Check, told: bytes, now_ns: int, at_ns: int | None, patience_ns: int | None, from_ns: int
-) -> Decision:
-    """The decision on one check: booked for `at_ns` or refused, that is what the script has said."""
-    algorithm = check.algorithm
-    port = port_of(algorithm)
-    if port.tells:
-        return port.told(algorithm, _told(algorithm, told, now_ns, at_ns), check.cost)
-    before = port.decode(algorithm, told)
-    decision, _ = algorithm.take(before, now_ns, check.cost, patience_ns, from_ns)
-    if at_ns is not None:
-        return decision._replace(allowed=True, at_ns=at_ns, wait_ns=at_ns - now_ns, retry_after_ns=None)
-    if decision.allowed:  # in time by less than the microsecond in which the script counts
-        left = decision.remaining + check.cost
-        return refused(now_ns, US_NS, decision.limit, left, decision.reset_after_ns)
-    if decision.retry_after_ns is None:
-        return decision
-    return decision._replace(retry_after_ns=whole_us(decision.retry_after_ns) * US_NS)
-
-
-def _told(algorithm: Algorithm, told: bytes, now_ns: int, at_ns: int | None) -> Decision:
-    retry_us, remaining, reset_us = struct.unpack("<3d", told)
-    left = int(remaining), int(reset_us * US_NS)
-    if at_ns is not None:
-        return granted(at_ns, now_ns, algorithm.quota, *left)
-    retry_ns = None if retry_us < 0 else int(retry_us * US_NS)
-    return refused(now_ns, retry_ns, algorithm.quota, *left)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from ratelimit_middleware.errors import StoreError
+from ratelimit_middleware.errors import StoreError, UnreadableBucketError
 from ratelimit_middleware.stores._redis_script import Script
 
 __all__ = ["Command", "ConnectError", "Trip", "Word", "cannot_answer", "is_slow", "scan", "scripted", "whole"]
@@ -64,7 +64,9 @@ def is_slow(error: ConnectError) -> bool:
 def cannot_answer(place: str, error: Exception) -> StoreError:
     """The error for whoever has asked."""
     cause = error.__cause__ if isinstance(error, ConnectError) else error
-    return StoreError(f"{place} cannot answer: {type(cause).__name__}: {cause}")
+    # A key of another type is no fault of the server's.
+    kind = UnreadableBucketError if str(cause).startswith("WRONGTYPE") else StoreError
+    return kind(f"{place} cannot answer: {type(cause).__name__}: {cause}")
 
 
 def scan(cursor: int, pattern: bytes) -> tuple[Any, ...]:

@@ -41,7 +41,11 @@ local function bucket_of(check)
   local key = check.numbers[KEY]
   local bucket = buckets[key]
   if not bucket then
-    bucket = {entry = redis.call("GET", KEYS[key])}
+    local entry = redis.pcall("GET", KEYS[key])
+    if type(entry) == "table" then
+      error(entry.err:find("WRONGTYPE", 1, true) and entry.err or entry, 0)
+    end
+    bucket = {entry = entry}
     buckets[key] = bucket
   end
   return bucket
@@ -238,6 +242,30 @@ local function answer(checks, granted, start)
   return reply
 end
 
+local function take_request(checks, now)
+  local obstacle = obstacles(checks, now)
+  if obstacle then
+    return obstacle
+  end
+  if #checks == 1 then
+    return answer(checks, take_one(checks[1], now))
+  end
+  return answer(checks, the("together")(checks, now, now))
+end
+
+-- What the work answers, or {-3, why} if a bucket cannot be read (a key of another type, a broken entry): those
+-- who share the call have done nothing to it. What the server objects to is for all of them.
+local function attempt_of(work, ...)
+  local went, reply = pcall(work, ...)
+  if went then
+    return reply
+  end
+  if type(reply) == "table" then
+    error(reply, 0)
+  end
+  return {-3, tostring(reply)}
+end
+
 -- Each request all or nothing on its own; the argument says how many checks each has.
 local function take_all(sizes, now)
   local reply = {now}
@@ -247,14 +275,7 @@ local function take_all(sizes, now)
     for place = 1, size do
       checks[place] = read_check()
     end
-    local obstacle = obstacles(checks, now)
-    if obstacle then
-      table.insert(reply, obstacle)
-    elseif size == 1 then
-      table.insert(reply, answer(checks, take_one(checks[1], now)))
-    else
-      table.insert(reply, answer(checks, the("together")(checks, now, now)))
-    end
+    table.insert(reply, attempt_of(take_request, checks, now))
   end
   return reply
 end
@@ -270,17 +291,17 @@ function makers.actions()
       checks[place] = read_check()
     end
     local obstacle = obstacles(checks, now)
-    return {now, obstacle or answer(checks, the("together")(checks, now, now + wait))}
+    return obstacle or answer(checks, the("together")(checks, now, now + wait))
   end
 
   function actions.peek(_, now)
     local check = read_check()
     local obstacle = obstacles({check}, now)
     if obstacle then
-      return {now, obstacle}
+      return obstacle
     end
     local granted = take({}, check, now, 0, 0) ~= nil
-    return {now, answer({check}, granted, now)}
+    return answer({check}, granted, now)
   end
 
   function actions.charge(_, now)
@@ -289,20 +310,20 @@ function makers.actions()
     if not obstacle then
       keep(check, check.algorithm.charge(check.numbers, check.state, now, check.numbers[COST]))
     end
-    return {now, obstacle or {1}}
+    return obstacle or {1}
   end
 
   function actions.give_back(packed_moment, now)
     local check = read_check()
     if not bucket_of(check).entry then
-      return {now, {0}}
+      return {0}
     end
     local obstacle = obstacles({check}, now)
     if not obstacle then
       local numbers, at = check.numbers, struct.unpack("<d", packed_moment)
       keep(check, check.algorithm.give_back(numbers, check.state, now, numbers[COST], at))
     end
-    return {now, obstacle or {1}}
+    return obstacle or {1}
   end
 
   -- Only slots have a lease.
@@ -314,14 +335,18 @@ function makers.actions()
       local numbers, at = check.numbers, struct.unpack("<d", packed_moment)
       keep(check, renew(numbers, check.state, now, numbers[COST], at))
     end
-    return {now, obstacle or {1}}
+    return obstacle or {1}
   end
 
   return actions
 end
 
 local now = the_time()
-local act = ARGV[2] == "take" and take_all or the("actions")[ARGV[2]]
-local reply = act(ARGV[3], now)
+local reply
+if ARGV[2] == "take" then
+  reply = take_all(ARGV[3], now)
+else
+  reply = {now, attempt_of(the("actions")[ARGV[2]], ARGV[3], now)}
+end
 write(now)
 return reply

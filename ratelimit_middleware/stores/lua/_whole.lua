@@ -15,7 +15,7 @@ makers.whole = function()
     repeat
       local rest = math.fmod(number, BASE)
       pieces[#pieces + 1], number = rest, (number - rest) / BASE
-    until number == 0
+    until number == 0 or number ~= number -- of a broken entry
     return pieces
   end
 

@@ -161,7 +161,11 @@ makers.sliding_window = function()
 
   function window.unpack(text, place)
     local used, first, last, permits, gone = struct.unpack("<dddI4I4", text, place)
-    local state = {body = text, from = place + HEADER_SIZE + gone * SIZE, added = ""}
+    local from = place + HEADER_SIZE + gone * SIZE
+    if from > #text + 1 or (#text + 1 - from) % SIZE ~= 0 then
+      error("a broken log", 0) -- its length would be any number
+    end
+    local state = {body = text, from = from, added = ""}
     return on(state, used, first, last, permits)
   end
 

@@ -81,6 +81,9 @@ makers.warm_up_window = function()
     local first = math.max(state.index, period_of(numbers, from))
     local index = first
     while true do
+      if not (index <= 2 * LAST) then
+        error("a broken entry", 0) -- there is no end to look for
+      end
       local limit = limit_at(numbers, cold_in(numbers, state, index))
       local at, new, _, remaining, reset =
         window.take_within(limit, numbers, state.window, now, cost, math.huge, from)
