@@ -225,7 +225,11 @@ class RateLimitMiddleware:
         if not steps:
             return
         try:
-            await shielded(self._registry.settler.carry_out_async, steps)
+            settler = self._registry.settler
+            if settler.awaits:
+                await shielded(settler.carry_out_async, steps)
+            else:
+                settler.carry_out(steps)
         except Exception as error:  # noqa: BLE001 - the answer has been given
             self._unsettled.report(error)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import anyio
 
@@ -73,7 +73,10 @@ class AsgiMeter:
     async def give_back(self, checks: Sequence[Check], decisions: Sequence[Decision]) -> None:
         """What was booked is not used; also for a task that has been cancelled, and never raises."""
         try:
-            await shielded(self._give_back, checks, decisions)
+            if self._async_store is None:
+                self._give_back(checks, decisions)
+            else:
+                await shielded(self._give_back_async, self._async_store, checks, decisions)
         except Exception as error:  # noqa: BLE001 - it counts as used
             self._faults.report(error)
 
@@ -83,11 +86,20 @@ class AsgiMeter:
         assert self._store is not None  # noqa: S101 - a store is one or the other
         return self._store.take(checks)
 
-    async def _give_back(self, checks: Sequence[Check], decisions: Sequence[Decision]) -> None:
-        for check, decision in zip(checks, decisions, strict=True):
-            if not decision.allowed or decision is UNCHECKED:
-                continue
-            if self._async_store is not None:
-                await self._async_store.give_back_async(check, decision.at_ns)
-            elif self._store is not None:
-                self._store.give_back(check, decision.at_ns)
+    def _give_back(self, checks: Sequence[Check], decisions: Sequence[Decision]) -> None:
+        assert self._store is not None  # noqa: S101 - a store is one or the other
+        for check, at_ns in _booked(checks, decisions):
+            self._store.give_back(check, at_ns)
+
+    async def _give_back_async(
+        self, store: AsyncStore, checks: Sequence[Check], decisions: Sequence[Decision]
+    ) -> None:
+        for check, at_ns in _booked(checks, decisions):
+            await store.give_back_async(check, at_ns)
+
+
+def _booked(checks: Sequence[Check], decisions: Sequence[Decision]) -> Iterator[tuple[Check, int]]:
+    """What has been booked, and for when."""
+    for check, decision in zip(checks, decisions, strict=True):
+        if decision.allowed and decision is not UNCHECKED:
+            yield check, decision.at_ns

@@ -30,12 +30,14 @@ class Settler:
         clock: tells how long a response took; the system's by default.
 
     Attributes:
+        awaits: whether the store is awaited on an event loop.
         keeper: renews the slots in use.
     """
 
     def __init__(self, store: Store | AsyncStore, faults: FaultLogs, clock: Clock | None = None) -> None:
         self._async_store = store if isinstance(store, AsyncStore) else None
         self._store = store if isinstance(store, Store) else None
+        self.awaits = self._async_store is not None
         self._faults = faults
         self._now_ns = (clock or SystemClock()).now_ns
         self._call_on_loop: Caller | None = None

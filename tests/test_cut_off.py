@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import anyio
+import anyio.lowlevel
 import pytest
 
 from ratelimit_middleware import asgi, wsgi
@@ -129,3 +132,32 @@ async def test_a_slot_that_has_come_back_is_not_renewed_by_a_call_that_was_on_it
     await settler.carry_out_async(stay.ended())
     await settler._renew_async(stay, booking)
     assert [state for _, state in inner._entries.values()] == [()]
+
+
+class Slow(AwaitedStore):
+    """Takes a while to hear of what is given back, as one over a network does."""
+
+    async def give_back_async(self, check: Check, at_ns: int) -> None:
+        for _ in range(5):
+            await anyio.lowlevel.checkpoint()
+        await super().give_back_async(check, at_ns)
+
+
+@pytest.mark.parametrize("rounds", range(12))
+async def test_whenever_a_request_is_cancelled_by_asyncio_its_slot_comes_back(
+    rounds: int, clock: ManualClock
+) -> None:
+    """At every step from its beginning to the end of what is settled after it."""
+    inner = MemoryStore(clock=clock)
+    gate = Gate(START, LAST)
+    gate.opened.set()
+    gate.afterwards.set()
+    task = asyncio.get_running_loop().create_task(
+        status_of(asgi.RateLimitMiddleware(gate, RULES, store=Slow(inner)))
+    )
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    await anyio.wait_all_tasks_blocked()
+    assert [state for _, state in inner._entries.values() if state] == []
