@@ -21,7 +21,8 @@ class DenyCache:
 
     A refusal stands for the same checks with the same costs. Checks that may wait, shadow checks and slots
     are never answered from here: the first may be admitted sooner, the second have to be counted, and a
-    slot may come back at any moment. Permits that others give back meanwhile are noticed a second late.
+    slot may come back at any moment. One that was asked for before permits came back here is not used; those
+    that other processes give back are noticed a second late.
 
     Safe in threads: each operation is one of `OrderedDict`'s own, and a lost update costs one call.
 
@@ -32,6 +33,7 @@ class DenyCache:
     def __init__(self, size: int) -> None:
         self._size = size
         self._refusals: OrderedDict[Hashable, tuple[int, int, list[Decision]]] = OrderedDict()
+        self._given_back_ns: OrderedDict[str, int] = OrderedDict()
 
     def find(self, checks: Sequence[Check], now_ns: int) -> list[Decision] | None:
         """The decisions of a refusal that still holds, as of `now_ns`."""
@@ -43,7 +45,8 @@ class DenyCache:
         if known is None:
             return None
         since_ns, until_ns, decisions = known
-        if not since_ns <= now_ns < until_ns:
+        given_ns = max(self._given_back_ns.get(check.key, -1) for check in checks)
+        if given_ns >= since_ns or not since_ns <= now_ns < until_ns:
             refusals.pop(name, None)
             return None
         elapsed_ns = now_ns - since_ns
@@ -60,9 +63,19 @@ class DenyCache:
             with suppress(KeyError):  # other threads make room too
                 self._refusals.popitem(last=False)
 
+    def given_back(self, check: Check, now_ns: int) -> None:
+        """Permits have come back: what was refused before, for that bucket, may be admitted."""
+        if not self._size or isinstance(check.algorithm, Concurrency):
+            return
+        self._given_back_ns[check.key] = now_ns
+        if len(self._given_back_ns) > self._size:
+            with suppress(KeyError):
+                self._given_back_ns.popitem(last=False)
+
     def clear(self) -> None:
         """Forget all."""
         self._refusals.clear()
+        self._given_back_ns.clear()
 
 
 def _may_be_kept(checks: Sequence[Check]) -> bool:

@@ -90,6 +90,7 @@ class RedisStore:
     def give_back(self, check: Check, at_ns: int) -> None:
         """Undo a booking; nothing if its bucket has been forgotten."""
         self._threads.call("give_back", self._planner.ask([check]), moment(at_ns))
+        self._refusals.given_back(check, self._refusals_now_ns())
 
     def renew(self, check: Check, at_ns: int) -> None:
         """The lease of a slot begins anew; see `Store.renew`."""
@@ -150,6 +151,7 @@ class RedisStore:
     async def give_back_async(self, check: Check, at_ns: int) -> None:
         """`give_back` on an event loop."""
         await self._loop().call("give_back", self._planner.ask([check]), moment(at_ns))
+        self._refusals.given_back(check, self._refusals_now_ns())
 
     async def renew_async(self, check: Check, at_ns: int) -> None:
         """`renew` on an event loop."""

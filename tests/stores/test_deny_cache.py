@@ -95,3 +95,20 @@ def test_it_can_be_off_and_can_be_cleared(cache: DenyCache) -> None:
 def test_a_clock_that_stepped_back_finds_nothing(cache: DenyCache) -> None:
     cache.keep([ONE], [refused(0, SECOND, 1, 0, SECOND)], 5)
     assert cache.find([ONE], 4) is None
+
+
+def test_a_refusal_that_was_asked_for_before_permits_came_back_is_not_told_again(cache: DenyCache) -> None:
+    refusal = [refused(0, SECOND, 1, 0, SECOND), refused(0, SECOND, 5, 0, SECOND)]
+    cache.keep([ONE, OTHER], refusal, 5)
+    cache.given_back(OTHER, 6)
+    assert cache.find([ONE, OTHER], 7) is None
+    cache.keep([ONE, OTHER], refusal, 5)  # it was on its way meanwhile
+    assert cache.find([ONE, OTHER], 8) is None
+    cache.keep([ONE, OTHER], refusal, 8)
+    assert cache.find([ONE, OTHER], 9) is not None
+
+
+def test_what_came_back_is_bounded_too(cache: DenyCache) -> None:
+    for number in range(10):
+        cache.given_back(ONE._replace(key=f"a|{number}"), number)
+    assert len(cache._given_back_ns) == 3

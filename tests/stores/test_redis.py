@@ -246,6 +246,25 @@ def test_a_key_of_another_type_is_an_error_and_is_left_alone(
     assert client.lrange(f"{prefix}a|1", 0, -1) == [b"x"]
 
 
+def test_permits_given_back_in_this_process_are_there_at_once(store: RedisStore) -> None:
+    one = [check("a|1", SlidingWindow(1, 60))]
+    [booked] = store.take(one)
+    assert not store.take(one)[0].allowed
+    store.give_back(one[0], booked.at_ns)
+    assert store.take(one)[0].allowed
+
+    store.reset("a|1")
+
+    async def on_a_loop() -> None:
+        [booked] = await store.take_async(one)
+        assert not (await store.take_async(one))[0].allowed
+        await store.give_back_async(one[0], booked.at_ns)
+        assert (await store.take_async(one))[0].allowed
+        await store.close_async()
+
+    asyncio.run(on_a_loop())
+
+
 def test_keys_of_any_length_and_text_are_kept_apart(store: RedisStore) -> None:
     keys = ["", "\0", "=", "x" * 5000, "x" * 4999 + "y", "\udcff", "é", "a b\r\nDEL a", "*", "[a]?\\", "{a}b"]
     for key in keys:

@@ -92,6 +92,15 @@ def test_its_client_does_not_open_the_breaker(server: RedisServer, client: Redis
     guard.close()
 
 
+def test_a_user_that_may_read_nothing_does_open_it(server: RedisServer, client: Redis) -> None:
+    guard = GuardedDualStore(RedisStore(server.url), StoreSettings(on_error="allow"), clock=ManualClock())
+    client.acl_setuser("default", enabled=True, commands=["-get"])
+    for _ in range(5):
+        assert guard.take([check("a|1")])[0].allowed
+    assert guard.health().open_since_ns is not None
+    guard.close()
+
+
 def test_it_can_be_listed_and_reset(server: RedisServer, client: Redis) -> None:
     store = RedisStore(server.url)
     client.rpush("ratelimit:a|broken", "x")

@@ -2,6 +2,7 @@
 
 local MAX_ROUNDS = 8
 local buckets = {}
+local objects = false -- the server lets nobody read, whatever the bucket
 
 local function the_time()
   if ARGV[1] ~= "" then
@@ -43,7 +44,8 @@ local function bucket_of(check)
   if not bucket then
     local entry = redis.pcall("GET", KEYS[key])
     if type(entry) == "table" then
-      error(entry.err:find("WRONGTYPE", 1, true) and entry.err or entry, 0)
+      objects = objects or not entry.err:find("WRONGTYPE", 1, true)
+      error(entry.err, 0)
     end
     bucket = {entry = entry}
     buckets[key] = bucket
@@ -260,7 +262,7 @@ local function attempt_of(work, ...)
   if went then
     return reply
   end
-  if type(reply) == "table" then
+  if objects then
     error(reply, 0)
   end
   return {-3, tostring(reply)}
