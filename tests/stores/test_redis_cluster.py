@@ -18,7 +18,7 @@ from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.decision import Decision
-from ratelimit_middleware.errors import StoreError
+from ratelimit_middleware.errors import StoreError, UnreadableBucketError
 from ratelimit_middleware.stores._redis_keys import TaggedKeys
 from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.stores.redis import RedisStore
@@ -388,3 +388,24 @@ def test_users_and_tls(tmp_path: Path) -> None:
 def test_a_prefix_that_would_mark_the_slot_is_refused() -> None:
     with pytest.raises(StoreError, match="a prefix has no"):
         RedisStore("redis+cluster://localhost", prefix="{shop}:")
+
+
+def test_a_key_of_another_type_costs_only_its_own_requests(
+    cluster: RedisCluster, store: RedisStore, keys: list[str], prefix: str
+) -> None:
+    broken = TaggedKeys(prefix)
+    place = broken.key(keys[0])
+    cluster.owner(broken.slot(place)).ask("RPUSH", place, "x")
+    ask = [window(key, 10) for key in keys]
+
+    async def at_once() -> list[object]:
+        answers = await asyncio.gather(
+            *(store.take_async(checks) for checks in (ask, ask[1:], ask[:1], ask[1:])), return_exceptions=True
+        )
+        await store.close_async()
+        return [type(answer) for answer in answers]
+
+    assert asyncio.run(at_once()) == [UnreadableBucketError, list, UnreadableBucketError, list]
+    assert [used(store, key, 10) for key in keys[1:]] == [2] * len(keys[1:])
+    assert store.look(keys[0]) is None
+    assert store.reset(keys[0])
