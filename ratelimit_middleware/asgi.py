@@ -9,6 +9,7 @@ from ratelimit_middleware._types import ASGIApp, Message, Receive, Scope, Send
 from ratelimit_middleware.answers import Answers
 from ratelimit_middleware.asgi_lifespan import closing
 from ratelimit_middleware.asgi_refusal import refuse
+from ratelimit_middleware.asgi_sizes import body_size
 from ratelimit_middleware.build import RulesSource, build_registry, build_reporter
 from ratelimit_middleware.clock import Clock
 from ratelimit_middleware.coverage import warn_of_idle_rules
@@ -188,7 +189,7 @@ class RateLimitMiddleware:
             elif kind == "websocket.close" and not response.status:
                 response.status = 403  # what the server answers to the handshake
             await send(message)
-            response.bytes_sent += len(message.get("body", b""))
+            response.bytes_sent += body_size(message, response)
             if kind == "http.response.body" and not message.get("more_body"):
                 await self._tell(stay.ended())
 

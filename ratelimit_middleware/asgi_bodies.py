@@ -9,12 +9,11 @@ from ratelimit_middleware._types import Message, Send
 from ratelimit_middleware.asgi_inbox import Inbox
 from ratelimit_middleware.asgi_meter import StillUnavailableError
 from ratelimit_middleware.asgi_pace import AsgiPace
+from ratelimit_middleware.asgi_sizes import SHORTCUTS
 from ratelimit_middleware.errors import BodyCutError
 
-__all__ = ["SHORTCUTS", "PacedRequest", "PacedResponse"]
+__all__ = ["PacedRequest", "PacedResponse"]
 
-SHORTCUTS = frozenset({"http.response.pathsend", "http.response.zerocopysend"})
-"""Extensions with which bytes would go from the server to the client without being seen here."""
 _WITHOUT_BODY = frozenset({204, 304})
 _GONE: Message = {"type": "http.disconnect"}
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ratelimit_middleware._types import ASGIApp, Message, Receive, Scope, Send
-from ratelimit_middleware.asgi_bodies import SHORTCUTS, PacedRequest, PacedResponse
+from ratelimit_middleware.asgi_bodies import PacedRequest, PacedResponse
 from ratelimit_middleware.asgi_inbox import Inbox
 from ratelimit_middleware.asgi_meter import AsgiMeter
 from ratelimit_middleware.asgi_pace import AsgiPace
 from ratelimit_middleware.asgi_refusal import refuse
+from ratelimit_middleware.asgi_sizes import SHORTCUTS
 from ratelimit_middleware.errors import BodyCutError
 from ratelimit_middleware.flow_reports import FlowReporter
 from ratelimit_middleware.flows import Held

@@ -93,7 +93,11 @@ class MessageGate:
         own = await self._asked(self._own_meter, self._own)
         if own is None or await self._is_over(self._own, own):
             return None
-        shared = await self._asked(self._meter, self._shared)
+        try:
+            shared = await self._asked(self._meter, self._shared)
+        except BaseException:  # the app waits no longer; the message will be asked for again
+            await self._own_meter.give_back([one.check for one in self._own], own)
+            raise
         if shared is None or await self._is_over(self._shared, shared):
             await self._own_meter.give_back([one.check for one in self._own], own)
             return None

@@ -31,7 +31,7 @@ LAYERS = [
     {"registry"},
     {"build", "throttled", "answers", "shielding", "lines", "wsgi_response", "asgi_lifespan"},
     {"wrapping"},
-    {"asgi_queue", "asgi_inbox", "asgi_refusal", "coverage", "wsgi_pace", "wsgi_bodies"},
+    {"asgi_queue", "asgi_inbox", "asgi_refusal", "asgi_sizes", "coverage", "wsgi_pace", "wsgi_bodies"},
     {"asgi_meter", "wsgi_exchange"},
     {"asgi_messages", "asgi_pace", "wsgi_flows"},
     {"asgi_bodies"},

@@ -20,6 +20,7 @@ from ratelimit_middleware.events import FlowEvent, VerdictEvent
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.stores.memory import MemoryStore
+from tests.awaited import AwaitedStore
 
 pytestmark = pytest.mark.anyio
 
@@ -228,6 +229,29 @@ async def test_a_message_is_not_lost_when_the_app_stops_waiting_for_it(site: Cal
     await here.serve(Client(at_once(3), leaves_at=9))
     assert received == [None, "0", "1", "2"]
     assert now() == 2
+
+
+async def test_a_message_that_the_app_stops_waiting_for_is_counted_once_by_the_connection() -> None:
+    """The store is slow, and the app asks for the message again and again meanwhile."""
+
+    class Slow(AwaitedStore):
+        async def take_async(self, checks: Any) -> Any:
+            await anyio.sleep(0.3 if now() < 1 else 0)
+            return await super().take_async(checks)
+
+    received: list[str | None] = []
+
+    async def impatient(scope: Scope, receive: Receive, send: Send) -> None:
+        while len(received) < 3:
+            with anyio.move_on_after(0.2):
+                received.append((await receive()).get("text"))
+
+    rules = {"limits": {"WS /live": {"messages": "2/minute"}, "WS /**": {"messages": "9/minute per ip"}}}
+    store, client = Slow(MemoryStore(clock=VirtualClock())), Client(at_once(2))
+    await RateLimitMiddleware(impatient, rules, store=store, clock=VirtualClock())(
+        client.scope(), client.receive, client.send
+    )
+    assert received[1:] == ["0", "1"]
 
 
 async def test_what_is_no_message_is_never_held(site: Callable[..., Site]) -> None:
