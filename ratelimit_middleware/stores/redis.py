@@ -194,7 +194,7 @@ class RedisStore:
             raise StoreError("the Redis store is awaited on an asyncio event loop only") from error
         side = self._loops.get(loop)
         if side is None:
-            for other in [other for other in self._loops if other.is_closed()]:
+            for other in [other for other in [*self._loops] if other.is_closed()]:  # other threads add theirs
                 self._loops.pop(other, None)
             side = self._loops[loop] = self._sides.loop()
         return side

@@ -489,3 +489,25 @@ def test_a_server_whose_clock_steps_back_neither_locks_out_nor_gives_more(
     clock.set_ns(clock.now_ns() + after_ns)
     assert store.take([ask])[0].allowed
     store.close()
+
+
+def test_loops_of_other_threads_may_come_while_closed_ones_are_swept(redis_server: RedisServer) -> None:
+    store = RedisStore(redis_server.url)
+
+    class Other(asyncio.SelectorEventLoop):
+        def is_closed(self) -> bool:
+            store._loops.setdefault(later, store._sides.loop())  # another thread has its turn here
+            return super().is_closed()
+
+    later, other = asyncio.new_event_loop(), Other()
+    store._loops[other] = store._sides.loop()
+
+    async def take() -> None:
+        assert (await store.take_async([check("a|1", SlidingWindow(1, 60))]))[0].allowed
+        await store.close_async()
+
+    asyncio.run(take())
+    assert set(store._loops) == {other, later}
+    for loop in (other, later):
+        loop.close()
+    store.close()

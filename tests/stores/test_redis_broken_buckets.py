@@ -139,7 +139,7 @@ def _spoilt(state: bytes, chance: random.Random) -> bytes:
 
 
 def test_one_with_other_numbers_counts_as_none(server: RedisServer, client: Redis) -> None:
-    store = RedisStore(server.url)
+    store = RedisStore(server.url, timeout=10)
     store.take([check("a|1", FixedWindow(5, "day"))])
     entry = client.get("ratelimit:a|1")
     assert isinstance(entry, bytes)
