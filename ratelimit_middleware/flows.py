@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ratelimit_middleware.algorithms.related import Related
 from ratelimit_middleware.asking import failures, heard
 from ratelimit_middleware.checking import is_uncovered
 from ratelimit_middleware.faults import FaultLogs
@@ -95,13 +96,13 @@ class Flows:
 
     def _skips(self, limit: Limit, view: RequestView, pattern: str) -> bool:
         """Whether a limit does not count for a request, or only watches its client."""
-        if limit.exempt and limit.exempt(view):
+        if _is_left_out(limit, view):
             return True
         key = limit.build_key(view, self._route(limit, view, pattern))
         return key is None or (limit.share is not None and key not in limit.share)
 
     def _held(self, limit: FlowLimit, view: RequestView, pattern: str) -> Held | None:
-        if limit.exempt and limit.exempt(view):
+        if _is_left_out(limit, view):
             return None
         key = limit.build_key(view, self._route(limit, view, pattern))
         if key is None:
@@ -160,11 +161,21 @@ class Marks:
             raw[_MARKS] = outer  # an app may be tried with a scope that was used before
 
 
+def _is_left_out(limit: Limit, view: RequestView) -> bool:
+    """Whether a limit is not about a request, though its route is."""
+    return bool((limit.exempt and limit.exempt(view)) or (limit.chain and not limit.chain(view)))
+
+
 def _with_flows(ruleset: RuleSet) -> RuleSet:
     """The same rules, with what flows among their limits, so that all are matched alike."""
 
     def joined(rule: Rule) -> Rule:
-        return replace(rule, limits=rule.all_limits, flows=())
+        # What flows in a request that uses another rule's limits up is held as in any other.
+        limits = tuple(
+            replace(limit, algorithm=limit.algorithm.limit) if isinstance(limit.algorithm, Related) else limit
+            for limit in rule.limits
+        )
+        return replace(rule, limits=(*limits, *rule.flows), flows=(), relate=())
 
     return replace(
         ruleset,

@@ -73,7 +73,7 @@ class LimiterRegistry:
         limits = [limit for rule in ruleset.rules for limit in rule.limits]
         self._has_lists = ruleset.deny is not None or ruleset.exempt is not None
         self._route_of = route_of if any(limit.by_route for limit in limits) else None
-        self.chains = any(limit.chain for limit in limits)
+        self.chains = any(limit.chain for rule in ruleset.rules for limit in rule.all_limits)
         self._asks = any(limit.awaited() for limit in limits)
         self.awaits = self._asks or self._async_store is not None
         self._watches = ruleset.shadow

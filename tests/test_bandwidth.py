@@ -550,3 +550,14 @@ async def test_after_a_storm_of_clients_that_leave_nothing_is_left() -> None:
     assert not any(slots)
     assert len(bytes_) == 1
     assert sum(used(here.store)) <= 10_000
+
+
+async def test_a_rule_that_others_use_up_may_limit_bandwidth_too() -> None:
+    rule = {"limit": "1/minute per global", "relate": "/other", **FAST}
+    here = site(sending(pattern(150_000)), rule, default="9/minute")
+    clients = [Client(), Client(path="/other"), Client()]
+    for client in clients:
+        await here.serve(client)
+    assert [client.status for client in clients] == [200, 200, 429]
+    assert clients[0].pieces == [(0, 50_000), (0, 50_000), (0.05, 50_000)]
+    assert clients[1].pieces == [(0.05, 150_000)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ratelimit_middleware.entrances import road_of
 from ratelimit_middleware.request import RequestView
@@ -21,6 +21,7 @@ from ratelimit_middleware.rules.words import GrammarError, shown
 
 __all__ = ["ENTRANCE", "Chain", "chained", "check_chain", "read_entrance"]
 
+_Limit = TypeVar("_Limit", bound=Limit)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ENTRANCE: Json = text(
     r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}|(?:[A-Z-]+(?:\s*,\s*[A-Z-]+)*\s+)?[/~].*",
@@ -97,7 +98,7 @@ def check_chain(spec: _Chaining) -> None:
         )
 
 
-def chained(limits: tuple[Limit, ...], entrances: list[str], *, any_case: bool) -> tuple[Limit, ...]:
+def chained(limits: tuple[_Limit, ...], entrances: list[str], *, any_case: bool) -> tuple[_Limit, ...]:
     """The limits of a rule, for requests that are reached from its entrances.
 
     Args:

@@ -168,6 +168,7 @@ class _Compiler:
             limits = (adaptive_limit(spec.adaptive, id_base, name, exempt, shadow=spec.mode == "shadow"),)
         if spec.chain:
             limits = chained(limits, spec.chain, any_case=self._any_case(spec))
+            flows = chained(flows, spec.chain, any_case=self._any_case(spec))
         if spec.relate:
             limits = related_limits(limits, lambda below, message: part.refuse((*path, *below), message))
         for key in ("penalty", "enforce"):
