@@ -108,11 +108,11 @@ def read_redis_url(url: str) -> RedisUrl:
     if _UNSAFE.search(rest):
         raise StoreError("a Redis URL has no spaces and no `#`: in a password `#` is written %23")
     scheme, kind = REDIS_SCHEMES[name]
-    parts = _split(f"{scheme}://{rest}")
+    parts, place = _split(f"{scheme}://{rest}")
     query = _read_query(parts, scheme, kind)
     options = {key: value for key, value in query.items() if key in _OURS}
     tls = tuple((key, value) for key, value in query.items() if key in _TLS)
-    login, mark, hosts = parts.netloc.rpartition("@")
+    login, mark, hosts = place.rpartition("@")
     path = _socket(parts, hosts)
     nodes = _read_nodes(hosts, name, kind) if not path else ()
     service, path_of_db = _service(parts.path, name, kind)
@@ -124,17 +124,25 @@ def read_redis_url(url: str) -> RedisUrl:
     return RedisUrl(scheme, kind, nodes, service, path, database, login + mark, sentinel_login, tls, options)
 
 
-def _split(url: str) -> SplitResult:
+def _split(url: str) -> tuple[SplitResult, str]:
+    """The parts of a URL, and login and hosts apart: `urlsplit` may refuse brackets in a list of hosts."""
+    scheme, _, rest = url.partition("://")
+    hosts = re.split("[/?]", rest, maxsplit=1)[0]
+    parts = urlsplit(f"{scheme}://{rest[len(hosts) :]}")
+    login, mark, _ = hosts.rpartition("@")
     try:
-        parts = urlsplit(url)
+        urlsplit(f"{scheme}://{login}{mark}host")  # as redis-py will read it
     except ValueError:  # its message may quote a password
-        raise StoreError("the host in the URL of a Redis store is not understood") from None
+        raise StoreError(
+            "the login in the URL of a Redis store is not understood: what is no letter or digit"
+            " of ASCII in a password is percent-encoded, such as %5B for `[`"
+        ) from None
     if "@" in parts.path + parts.query:
         raise StoreError(
             "a Redis URL has its `@` before the host: elsewhere it is written %40, and in a password `/` is"
             " %2F and `?` is %3F"
         )
-    return parts
+    return parts, hosts
 
 
 def _read_query(parts: SplitResult, scheme: str, kind: _Kind) -> dict[str, str]:

@@ -35,11 +35,13 @@ async def _statuses(url: str, times: int) -> list[httpx.Response]:
 
 def test_a_loop_that_is_late_sheds_and_recovers_and_nothing_is_left(server: RunningServer) -> None:
     before = state(server)
-    answers = [answer for _ in range(3) for answer in asyncio.run(_statuses(server.url, 20))]
-    assert {answer.status_code for answer in answers} == {200, 503}
-    shed = next(answer for answer in answers if answer.status_code == 503)
-    assert shed.headers["retry-after"] == "1"
-    assert shed.json()["type"].endswith("#temporary-reduced-capacity")
+    shed: list[httpx.Response] = []
+    while not shed:  # on a busy machine a wave may arrive thinly; the test fails by its timeout if none sheds
+        answers = asyncio.run(_statuses(server.url, 20))
+        assert {answer.status_code for answer in answers} <= {200, 503}
+        shed = [answer for answer in answers if answer.status_code == 503]
+    assert shed[0].headers["retry-after"] == "1"
+    assert shed[0].json()["type"].endswith("#temporary-reduced-capacity")
     while True:  # connections close when the server gets to it; the test fails by its timeout if some stay
         after = state(server)
         if after["tasks"] <= before["tasks"]:
