@@ -11,6 +11,7 @@ from ratelimit_middleware.asgi_meter import AsgiMeter
 from ratelimit_middleware.asgi_pace import AsgiPace
 from ratelimit_middleware.asgi_refusal import refuse
 from ratelimit_middleware.asgi_sizes import SHORTCUTS
+from ratelimit_middleware.asgi_watching import may_watch
 from ratelimit_middleware.errors import BodyCutError
 from ratelimit_middleware.flow_reports import FlowReporter
 from ratelimit_middleware.flows import Held
@@ -44,9 +45,7 @@ class PacedExchange:
         receive: Receive,
         send: Send,
     ) -> None:
-        # Asking for the body would tell a client that expects `100 Continue` to send it.
-        reads_ahead = not any(name == b"expect" for name, _ in scope.get("headers", ()))
-        inbox = Inbox(receive, most_kept=_MOST_KEPT_BYTES, reads_ahead=reads_ahead)
+        inbox = Inbox(receive, most_kept=_MOST_KEPT_BYTES, reads_ahead=may_watch(scope, receive))
         self._paces = {
             kind: AsgiPace(some, meter, inbox)
             for kind in ("request", "response")

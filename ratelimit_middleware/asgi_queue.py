@@ -12,6 +12,7 @@ from typing import NamedTuple
 import anyio
 
 from ratelimit_middleware._types import Message, Receive, Scope
+from ratelimit_middleware.asgi_watching import may_watch
 from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.lines import Bookings, Lines, Waiter
@@ -83,8 +84,7 @@ class _Inbox:
     async def until_gone(self, scope: Scope) -> None:
         """Return when the client goes away; it is not watched where that would change what it sends."""
         size = 0
-        # Asking for the body would tell such a client to send it.
-        watched = not any(name == b"expect" for name, _ in scope.get("headers", ()))
+        watched = may_watch(scope, self._receive)
         while watched and size <= _MOST_KEPT_BYTES:
             message = await self._receive()
             if message["type"] in ("http.disconnect", "websocket.disconnect"):
