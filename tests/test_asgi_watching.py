@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
@@ -11,13 +11,15 @@ import pytest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from ratelimit_middleware._types import Message
 from ratelimit_middleware.asgi import RateLimitMiddleware
 from ratelimit_middleware.asgi_watching import may_watch
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 pytestmark = pytest.mark.anyio
 
