@@ -29,7 +29,7 @@ class Ask(Protocol):
 # How long an example takes says how busy the machine is, nothing else.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # For interpreters besides the main one, where it is the interpreter that is on trial.
-settings.register_profile("quick", settings.get_profile("suite"), max_examples=20)
+settings.register_profile("quick", settings.get_profile("suite"), max_examples=10)
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,6 @@ import pytest
 
 import ratelimit_middleware
 
-pytestmark = pytest.mark.arithmetic
-
 PACKAGE = Path(ratelimit_middleware.__file__).parent
 NAME = PACKAGE.name
 
