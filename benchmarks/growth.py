@@ -59,7 +59,7 @@ def clients() -> Section:
 
 def _grown(name: str) -> list[tuple[float, float]]:
     """µs a decision and MB at each number of clients, one store growing."""
-    take, process = ours(ALGORITHMS[name]()), psutil.Process()
+    take, process = ours(ALGORITHMS[name](), ManualClock()), psutil.Process()
     names, made, before = addresses(_CLIENTS[-1]), 0, process.memory_info().rss
     found = []
     for count in _CLIENTS:

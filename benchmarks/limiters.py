@@ -25,6 +25,7 @@ from ratelimit_middleware.algorithms.token_bucket import TokenBucket
 from ratelimit_middleware.algorithms.warm_up import WarmUp
 from ratelimit_middleware.algorithms.warm_up_pacing import WarmUpPacing
 from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
+from ratelimit_middleware.clock import Clock
 from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.stores.memory import MemoryStore
 
@@ -59,9 +60,9 @@ def floor(*, refusing: bool = False) -> Take:
     return Floor(1 if refusing else 10**12).take
 
 
-def ours(algorithm: Algorithm) -> Take:
-    """The memory store with one check a client."""
-    take = MemoryStore(max_keys=_MAX_KEYS).take
+def ours(algorithm: Algorithm, clock: Clock | None = None) -> Take:
+    """The memory store with one check a client; with a clock that stands still no client is forgotten."""
+    take = MemoryStore(max_keys=_MAX_KEYS, clock=clock).take
     return lambda client: take((Check(client, algorithm, "*"),))
 
 
