@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from ratelimit_middleware._types import ASGIApp, WSGIApp
 from ratelimit_middleware.clock import ManualClock
-from tests.redis_server import RedisServer, find_server, lasting_keys
+from tests.redis_server import RedisServer, lasting_keys, require_server
 
 if TYPE_CHECKING:
     import httpx
@@ -62,9 +61,7 @@ def clock() -> ManualClock:
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """A Redis server for all tests; every key they leave behind has to go by itself."""
-    if find_server() is None:
-        assert "CI" not in os.environ, "redis-server is not installed"
-        pytest.skip("redis-server is not installed (Debian and Ubuntu: apt-get install redis-server)")
+    require_server()
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     try:
         yield server

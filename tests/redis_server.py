@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
 import time
 from pathlib import Path
 
-__all__ = ["RedisServer", "find_server", "lasting_keys", "make_certificate"]
+import pytest
+
+__all__ = ["RedisServer", "find_server", "lasting_keys", "make_certificate", "require_server"]
+
+
+def require_server() -> None:
+    """Skip the test where there is no redis-server; on CI, where it is installed, that is a failure."""
+    if find_server() is None:
+        assert "CI" not in os.environ, "redis-server is not installed"
+        pytest.skip("redis-server is not installed (Debian and Ubuntu: apt-get install redis-server)")
 
 
 def find_server() -> str | None:

@@ -25,7 +25,7 @@ from ratelimit_middleware import asgi, wsgi
 from ratelimit_middleware._types import Environ, Message, Receive, Scope, Send, StartResponse
 from ratelimit_middleware.clock import ManualClock
 from tests.redis_cluster import free_ports
-from tests.redis_server import RedisServer, find_server
+from tests.redis_server import RedisServer, require_server
 
 LIMIT, SHARE = 20, 10
 PASSWORD = "set while it ran"  # noqa: S105 - the test's own
@@ -123,8 +123,7 @@ def wsgi_host(rules: dict[str, Any], clock: ManualClock) -> Host:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:
-    if find_server() is None:
-        pytest.skip("redis-server is not installed (Debian and Ubuntu: apt-get install redis-server)")
+    require_server()
     server = RedisServer(tmp_path)
     yield server
     server.kill()
@@ -211,8 +210,7 @@ def test_an_address_that_swallows_everything_is_given_up_in_time(
     start_host: Callable[[str], Host], tmp_path: Path
 ) -> None:
     """Nothing answers there, not even with a refusal; later there is a Redis."""
-    if find_server() is None:
-        pytest.skip("redis-server is not installed (Debian and Ubuntu: apt-get install redis-server)")
+    require_server()
     [port] = free_ports(1)
     with ExitStack() as sockets:
         hole = sockets.enter_context(socket.socket())

@@ -23,7 +23,7 @@ from ratelimit_middleware.stores._redis_keys import TaggedKeys
 from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.stores.redis import RedisStore
 from tests.redis_cluster import RedisCluster, free_ports
-from tests.redis_server import RedisServer, find_server, make_certificate
+from tests.redis_server import RedisServer, make_certificate, require_server
 
 ROOT = Path(__file__).resolve().parents[2]
 MINUTE = 60_000_000_000
@@ -31,8 +31,7 @@ MINUTE = 60_000_000_000
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
-    if find_server() is None:
-        pytest.skip("redis-server is not installed (Debian and Ubuntu: apt-get install redis-server)")
+    require_server()
     cluster = RedisCluster(tmp_path_factory.mktemp("cluster"), "--cluster-require-full-coverage", "no")
     yield cluster
     cluster.stop()

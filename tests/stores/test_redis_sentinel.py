@@ -17,15 +17,14 @@ from ratelimit_middleware.stores.guard import GuardedDualStore
 from ratelimit_middleware.stores.redis import RedisStore
 from tests.redis_cluster import free_ports, wait_until
 from tests.redis_sentinel import Sentinels
-from tests.redis_server import find_server
+from tests.redis_server import require_server
 
 MANY = [Check("a|1", SlidingWindow(1_000_000, 3600), "*")]
 
 
 @pytest.fixture
 def sentinels(tmp_path: Path) -> Iterator[Sentinels]:
-    if find_server() is None:
-        pytest.skip("redis-server is not installed (Debian and Ubuntu: apt-get install redis-server)")
+    require_server()
     sentinels = Sentinels(tmp_path)
     yield sentinels
     sentinels.stop()
