@@ -102,15 +102,16 @@ class ClusterLoopSide:
         self._calls = calls
         self._nodes = nodes
         self._together: dict[Node | None, Coalescer[Part, list[Decision]]] = {}
+        self._undoing: set[asyncio.Task[None]] = set()
 
     async def take(self, checks: Sequence[Check]) -> list[Decision]:
         """The decisions of one request: all slots are asked at once."""
         take = JointTake(self._planner.ask(checks).checks, self._calls.slot)
         try:
             while take.pending:
-                await self._undo(take.excess)
+                await self._undone(take.excess)
                 take.heard(await self._ask(take.pending))
-            await self._undo(take.excess)
+            await self._undone(take.excess)
         except asyncio.CancelledError:
             for part, decisions in take.granted:
                 self._coalescer(part).leave(part, decisions)
@@ -139,6 +140,8 @@ class ClusterLoopSide:
         for coalescer in [*self._together.values()]:
             await coalescer.join()
         self._together.clear()
+        if self._undoing:
+            await asyncio.wait(self._undoing)
         await self._nodes.close()
 
     async def _ask(self, parts: Sequence[Part]) -> list[Answer]:
@@ -180,6 +183,14 @@ class ClusterLoopSide:
 
     async def _undo_part(self, part: Part, decisions: list[Decision]) -> None:
         await self._undo(bookings(part.ask.checks, decisions))
+
+    async def _undone(self, excess: Sequence[tuple[Check, int]]) -> None:
+        """Undo, to the end even if the request is cancelled meanwhile: it may not be begun again."""
+        if excess:
+            task = asyncio.ensure_future(self._undo(excess))
+            self._undoing.add(task)
+            task.add_done_callback(self._undoing.discard)
+            await asyncio.shield(task)
 
     async def _undo(self, excess: Sequence[tuple[Check, int]]) -> None:
         if excess:

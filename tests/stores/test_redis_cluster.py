@@ -19,7 +19,9 @@ from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.errors import StoreError, UnreadableBucketError
+from ratelimit_middleware.stores._cluster_calls import ClusterCalls
 from ratelimit_middleware.stores._redis_keys import TaggedKeys
+from ratelimit_middleware.stores._redis_talk import Talk
 from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.stores.redis import RedisStore
 from tests.redis_cluster import RedisCluster, free_ports
@@ -213,6 +215,30 @@ async def test_a_request_that_is_cancelled_gets_its_permits_back_from_all_server
     before = asyncio.all_tasks()
     counts = [99 - (await store.peek_async(check)).remaining for check in checks]
     assert counts[0] == counts[1] == counts[2] == 1
+    await store.close_async()
+    assert asyncio.all_tasks() <= before
+
+
+@pytest.mark.anyio
+async def test_a_request_that_is_cancelled_while_its_excess_is_given_back_gives_all_of_it_back(
+    store: RedisStore, keys: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = [window(key, limit) for key, limit in zip(keys, (1, 100, 100), strict=True)]
+    before = asyncio.all_tasks()
+    await store.take_async(checks)
+    give_back, asked = ClusterCalls.give_back, list[asyncio.Task[list[Decision]]]()
+
+    def cancelled(calls: ClusterCalls, excess: Sequence[tuple[Check, int]]) -> Talk[list[StoreError]]:
+        asyncio.get_running_loop().call_soon(asked[-1].cancel)
+        return give_back(calls, excess)
+
+    monkeypatch.setattr(ClusterCalls, "give_back", cancelled)
+    for _ in range(10):
+        asked.append(asyncio.ensure_future(store.take_async(checks)))
+        with pytest.raises(asyncio.CancelledError):
+            await asked[-1]
+    await store.close_async()
+    assert [99 - (await store.peek_async(check)).remaining for check in checks[1:]] == [1, 1]
     await store.close_async()
     assert asyncio.all_tasks() <= before
 
