@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 __all__ = ["Script", "load_script"]
 
-_FIRST, _LAST = "_first.lua", "_last.lua"
+_FIRST = ("_first.lua", "_buckets.lua", "_requests.lua")
+_LAST = "_last.lua"
 
 
 class Script(NamedTuple):
@@ -25,13 +26,6 @@ class Script(NamedTuple):
     sha: bytes
 
 
-def _branch(text: str) -> str:
-    """A file that is run when one of its makers is asked for."""
-    names = re.findall(r"^(?:function )?makers\.(\w+)", text, re.MULTILINE)
-    asked = " or ".join(f'name == "{name}"' for name in names)
-    return f"if {asked} then\n{text}\nreturn\nend"
-
-
 @lru_cache(maxsize=1)
 def load_script() -> Script:
     """One script of all algorithms, so that checks of any kind share a call."""
@@ -40,10 +34,21 @@ def load_script() -> Script:
         for file in files("ratelimit_middleware.stores").joinpath("lua").iterdir()
         if file.name.endswith(".lua")
     }
-    first, last = texts.pop(_FIRST), texts.pop(_LAST)
-    # Plain functions before the algorithms that use them: "ticks" would come after "gcra".
-    helpers = [texts.pop(name) for name in ("ticks.lua",)]
-    branches = [_branch(texts[name]) for name in sorted(texts)]
-    parts = [first, *helpers, "function define(name)", *branches, "end", last]
-    source = "\n".join(parts).encode()
+    first, last = [texts.pop(name) for name in _FIRST], texts.pop(_LAST)
+    branches = [_branch(name, texts) for name in sorted(texts)]
+    source = "\n".join([*first, "function define(name)", *branches, "end", last]).encode()
     return Script(source, sha1(source, usedforsecurity=False).hexdigest().encode())
+
+
+def _branch(name: str, texts: dict[str, str]) -> str:
+    """A file that is run when one of its makers is asked for, behind the plain functions that it uses.
+
+    A file of plain functions is run nowhere else.
+    """
+    makers = re.findall(r"^(?:function )?makers\.(\w+)", texts[name], re.MULTILINE)
+    if not makers:
+        return ""
+    used = re.search(r"^-- Uses (.+)\.$", texts[name], re.MULTILINE)
+    helpers = [texts[helper] for helper in used[1].split(", ")] if used else []
+    asked = " or ".join(f'name == "{maker}"' for maker in makers)
+    return "\n".join([f"if {asked} then", *helpers, texts[name], "return", "end"])

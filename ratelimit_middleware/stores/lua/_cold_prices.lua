@@ -2,6 +2,7 @@
 -- Numbers: those of the bucket of cold; quota; longest wait (us); 1 for prices in whole milliseconds; price of
 -- a permit when it is coldest and when it is warm, as (us, part) each; and four whole numbers: a permit with
 -- n tokens above the line costs (base + n * steeper) * times / divisor ns.
+-- Uses _ticks.lua.
 
 makers.cold_prices = function()
   local prices, bucket, whole = {}, the("cold_bucket"), the("whole")

@@ -9,9 +9,10 @@
 -- All times are whole microseconds. No number is ever written as text.
 
 local KEY, COST, MAX_WAIT, SHADOW, ADOPTS, FIRST = 1, 2, 3, 4, 5, 6
+local LAST = 2 ^ 52 -- the last moment that is counted
 
--- What is not needed by every call is put together when the first check asks for it: a script is run from
--- its first line in each call, and every function in its way costs. `define` runs the file of a maker.
+-- A script is run from its first line in each call, and every function in its way costs. So what is not needed by
+-- every call is put together when it is first asked for: `define` runs the file that has the maker.
 local makers, made = {}, {}
 local define
 

@@ -1,4 +1,5 @@
 -- What Pacing and WarmUpPacing share: moments as (us, part) with 1000 parts, so to the nanosecond.
+-- Uses _ticks.lua.
 
 makers.queue = function()
   local queue = {}

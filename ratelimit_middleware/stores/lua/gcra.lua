@@ -2,6 +2,7 @@
 -- Numbers: parts of a microsecond; the time of `cost` permits and of the burst, as (us, part); whether
 -- the burst holds `cost`. State: TAT as (us, part), moment of the last booking, the latest that was
 -- booked.
+-- Uses _ticks.lua.
 
 makers.gcra = function()
   local gcra = {}

@@ -2,6 +2,7 @@
 -- Numbers: parts of a microsecond; the time in which `cost` permits, a full bucket, and what goes at once
 -- drain, as (us, part) each. State: the moment at which the bucket will have drained as (us, part), and
 -- the moment of the last booking, and the latest that was booked.
+-- Uses _ticks.lua.
 
 makers.leaky_bucket = function()
   local bucket = {}

@@ -1,6 +1,7 @@
 -- Pacing: Sentinel's rate limiter, one request after the other.
 -- Numbers: price of `cost` permits and interval of one, as (us, part) each; longest wait (us); quota.
 -- State: moment of the latest booking, as (us, part).
+-- Uses _ticks.lua.
 
 makers.pacing = function()
   local pacing, queue = {}, the("queue")

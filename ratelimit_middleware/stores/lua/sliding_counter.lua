@@ -1,5 +1,6 @@
 -- SlidingCounter: the estimate of a window from the permits of this period and a share of the last one's.
 -- Numbers: limit; period (us). State: number of a period and permits in it, for each that still counts.
+-- Uses _product.lua.
 
 makers.sliding_counter = function()
   local counter, slots = {}, the("slots")

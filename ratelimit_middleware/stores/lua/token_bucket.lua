@@ -2,6 +2,7 @@
 -- Numbers: capacity; quantum; interval, in parts of a microsecond; how many parts a microsecond has.
 -- State: the balance since the last refill, that refill as (us, part), the moment of the last booking,
 -- the latest that was booked.
+-- Uses _ticks.lua.
 
 makers.token_bucket = function()
   local bucket = {}

@@ -2,6 +2,7 @@
 -- Numbers: parts of a microsecond; the time in which `cost` tokens, and the capacity, flow in, as
 -- (us, part) each. State: the moment at which the bucket would be full as (us, part), the moment up to
 -- which it has been looked at, the moment of the last booking, the latest that was booked.
+-- Uses _ticks.lua.
 
 makers.token_bucket_greedy = function()
   local bucket = {}

@@ -2,6 +2,7 @@
 -- State: tokens, the second they were last counted in (ms), the moment of the latest booking and the one up
 -- to which bookings were made at another price, as (us, part) each, and the permits that pass in each
 -- calendar second from the present one on.
+-- Uses _ticks.lua.
 
 makers.warm_up_pacing = function()
   local pacing, bucket, prices = {}, the("cold_bucket"), the("cold_prices")

@@ -2,6 +2,7 @@
 -- Numbers: those of the window; cold factor as numerator and denominator; most cold (thousandths of a
 -- permit); limit when cold. State: index of the period, cold left, permits passed in that period, the most
 -- that the window held in it, the window's own state. It tells retry, remaining and reset itself.
+-- Uses _product.lua.
 
 makers.warm_up_window = function()
   local warm_up, window = {}, the("sliding_window")

@@ -1,7 +1,5 @@
--- Arithmetic without rounding. Moments finer than a microsecond are whole microseconds and so many of `parts`
--- parts of one more. Every number stays below 2^53, where a double holds all whole numbers.
-
-local LAST = 2 ^ 52
+-- Moments finer than a microsecond, without rounding: whole microseconds and so many of `parts` parts of one
+-- more. Every number stays below 2^53, where a double holds all whole numbers.
 
 local function plus(us, part, more_us, more_part, parts)
   us, part = us + more_us, part + more_part
@@ -39,26 +37,4 @@ end
 
 local function ceil_us(us, part)
   return part > 0 and us + 1 or us
-end
-
--- a * b / c rounded down, also where the product is beyond 2^53: bit by bit (a, b, c < 2^52).
-local function product_over(a, b, c)
-  if a * b < 2 ^ 53 then
-    local product = a * b
-    return (product - math.fmod(product, c)) / c
-  end
-  local whole, rest, bit = 0, 0, 2 ^ 51
-  local each = (b - math.fmod(b, c)) / c
-  while bit >= 1 do
-    whole, rest = 2 * whole, 2 * rest
-    if a >= bit then
-      a = a - bit
-      whole, rest = whole + each, rest + math.fmod(b, c)
-    end
-    while rest >= c do
-      whole, rest = whole + 1, rest - c
-    end
-    bit = bit / 2
-  end
-  return whole
 end
