@@ -33,9 +33,9 @@ def free_ports(count: int) -> list[int]:
 class ClusterNode:
     """One server process of a cluster."""
 
-    def __init__(self, folder: Path, options: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path, options: tuple[str, ...], program: str) -> None:
         self.port, bus = free_ports(2)
-        self._command = [str(find_server()), "--port", str(self.port), "--cluster-port", str(bus)]
+        self._command = [program, "--port", str(self.port), "--cluster-port", str(bus)]
         self._command += ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(folder)]
         self._command += ["--cluster-enabled", "yes", "--cluster-config-file", f"nodes-{self.port}.conf"]
         self._command += ["--cluster-node-timeout", "1000", *options]
@@ -74,11 +74,13 @@ class RedisCluster:
         folder: for their files.
         options: more settings of each server, as on the command line.
         size: number of servers.
+        program: what to start; Redis if there is one.
     """
 
-    def __init__(self, folder: Path, *options: str, size: int = 3) -> None:
+    def __init__(self, folder: Path, *options: str, size: int = 3, program: str | None = None) -> None:
         self._folder, self._options = folder, options
-        self.nodes = [ClusterNode(folder, options) for _ in range(size)]
+        program = program or str(find_server())
+        self.nodes = [ClusterNode(folder, options, program) for _ in range(size)]
         share = -(-_SLOTS // size)
         for number, node in enumerate(self.nodes):
             node.ask("CLUSTER", "SET-CONFIG-EPOCH", number + 1)

