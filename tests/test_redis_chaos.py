@@ -6,119 +6,24 @@ Redis does not answer. Nobody gets a 500 or more than that, nobody waits long, a
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from wsgiref.util import setup_testing_defaults
 
 import pytest
 from redis import Redis
 
-from ratelimit_middleware import asgi, wsgi
-from ratelimit_middleware._types import Environ, Message, Receive, Scope, Send, StartResponse
 from ratelimit_middleware.clock import ManualClock
 from tests.redis_cluster import free_ports
+from tests.redis_hosts import Host, Machine, asgi_host, wsgi_host
 from tests.redis_server import RedisServer, require_server
 
 LIMIT, SHARE = 20, 10
 PASSWORD = "set while it ran"  # noqa: S105 - the test's own
-HANGS_S = 3  # far more than the 100 ms that the rules allow, for a machine that is busy
-
-
-async def asgi_page(_scope: Scope, _receive: Receive, send: Send) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"ok"})
-
-
-def wsgi_page(_environ: Environ, start_response: StartResponse) -> list[bytes]:
-    start_response("200 OK", [])
-    return [b"ok"]
-
-
-@dataclass
-class Host:
-    """One process with the middleware: what its requests get."""
-
-    ask_all: Callable[[int], list[int]]
-    registry: Any
-    clock: ManualClock
-    close: Callable[[], None]
-    statuses: list[int] = field(default_factory=list)
-
-    def ask(self, number: int) -> list[int]:
-        """The statuses of as many requests at the same time."""
-        began = time.monotonic()
-        statuses = self.ask_all(number)
-        assert time.monotonic() - began < HANGS_S
-        self.statuses += statuses
-        return statuses
-
-    def wait_for(self, *, answering: bool) -> None:
-        """Ask until the guard has noticed."""
-        for _ in range(50):
-            self.clock.advance(2)  # the next probe is due
-            self.ask(5)
-            if (self.registry.store.health().open_since_ns is None) is answering:
-                return
-        raise AssertionError("the guard has not noticed")
-
-
-def asgi_host(rules: dict[str, Any], clock: ManualClock) -> Host:
-    app = asgi.RateLimitMiddleware(asgi_page, rules, clock=clock)
-    loop = asyncio.new_event_loop()
-
-    async def one() -> int:
-        sent: list[Message] = []
-
-        async def send(message: Message) -> None:
-            sent.append(message)
-
-        async def receive() -> Message:
-            return {"type": "http.request"}
-
-        scope: Scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": ("1.2.3.4", 1)}
-        await app({**scope, "raw_path": b"/", "query_string": b"", "scheme": "http"}, receive, send)
-        return int(sent[0]["status"])
-
-    async def some(number: int) -> list[int]:
-        return await asyncio.gather(*(one() for _ in range(number)))
-
-    def close() -> None:
-        loop.run_until_complete(app._registry.close_async())
-        assert not asyncio.all_tasks(loop)
-        loop.close()
-
-    return Host(lambda number: loop.run_until_complete(some(number)), app._registry, clock, close)
-
-
-def wsgi_host(rules: dict[str, Any], clock: ManualClock) -> Host:
-    app = wsgi.RateLimitMiddleware(wsgi_page, rules, clock=clock)
-    threads = ThreadPoolExecutor(8)
-
-    def one(_: int) -> int:
-        environ: Environ = {"REMOTE_ADDR": "1.2.3.4"}
-        setup_testing_defaults(environ)
-        said: list[str] = []
-
-        def start_response(status: str, *_: Any) -> Callable[[bytes], object]:
-            said.append(status)
-            return lambda _: None
-
-        list(app(environ, start_response))
-        return int(said[0].split()[0])
-
-    def close() -> None:
-        threads.shutdown()
-        app._registry.close()
-
-    return Host(lambda number: list(threads.map(one, range(number))), app._registry, clock, close)
+TIMEOUT_S, MORE_S = 0.05, 0.1
 
 
 @pytest.fixture
@@ -131,16 +36,19 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture(params=[asgi_host, wsgi_host], ids=["asgi", "wsgi"])
 def start_host(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Host]]:
-    """A host whose rules name this Redis."""
-    with ExitStack() as hosts:
+    """A host whose rules name this Redis; none of its requests may have been held up."""
+    hosts: list[Host] = []
+    with Machine() as machine:
 
         def start(url: str) -> Host:
-            store = {"url": url, "timeout": "100ms", "expected_workers": LIMIT // SHARE}
-            host: Host = request.param({"store": store, "default": f"{LIMIT}/hour"}, ManualClock())
-            hosts.callback(host.close)
-            return host
+            rules = {"store": {"url": url, "expected_workers": LIMIT // SHARE}, "default": f"{LIMIT}/hour"}
+            hosts.append(request.param(rules, ManualClock(), machine))
+            return hosts[-1]
 
         yield start
+    for host in hosts:
+        host.close()
+        assert max(host.waits) < TIMEOUT_S + MORE_S
 
 
 def command(server: RedisServer, *words: str, password: str | None = None) -> Any:

@@ -13,6 +13,7 @@ from ratelimit_middleware.redis_url import Node
 from ratelimit_middleware.stores._cluster_calls import ClusterCalls
 from ratelimit_middleware.stores._cluster_take import Answer, JointTake, Part
 from ratelimit_middleware.stores._coalesce import Coalescer
+from ratelimit_middleware.stores._deadline import Deadline
 from ratelimit_middleware.stores._redis_nodes import LoopNodes, ThreadNodes
 from ratelimit_middleware.stores._redis_plan import Ask, Planner, bookings
 from ratelimit_middleware.stores._redis_talk import Talk
@@ -24,6 +25,8 @@ logger = logging.getLogger("ratelimit_middleware.stores")
 
 _T = TypeVar("_T")
 
+_TO_GIVE_BACK_S = 0.05
+
 
 class ClusterThreadSide:
     """The threads' half.
@@ -32,37 +35,40 @@ class ClusterThreadSide:
         planner: makes calls and reads replies.
         calls: what is said to the cluster.
         nodes: the connections.
+        timeout_s: how long a call may take, whatever belongs to it.
     """
 
-    def __init__(self, planner: Planner, calls: ClusterCalls, nodes: ThreadNodes) -> None:
+    def __init__(self, planner: Planner, calls: ClusterCalls, nodes: ThreadNodes, timeout_s: float) -> None:
         self._planner = planner
         self._calls = calls
         self._nodes = nodes
+        self._timeout_s = timeout_s
 
     def take(self, checks: Sequence[Check]) -> list[Decision]:
         """The decisions of one request: all slots are asked at once."""
         take = JointTake(self._planner.ask(checks).checks, self._calls.slot)
+        until = self._soon()
         while take.pending:
             self._undo(take.excess)
-            take.heard(self._hold(self._calls.take(take.pending)))
+            take.heard(self._hold(self._calls.take(take.pending), until))
         self._undo(take.excess)
         return take.decisions()
 
     def call(self, name: str, ask: Ask, detail: bytes = b"") -> tuple[int, Any]:
         """Do one thing for one bucket: the moment and the reply."""
-        return self._hold(self._calls.call(name, ask, detail))
+        return self._hold(self._calls.call(name, ask, detail), self._soon())
 
     def read(self, key: str) -> tuple[bytes | None, int]:
         """The entry of a bucket, if it has one, and its server's time in us."""
-        return self._hold(self._calls.read(key))
+        return self._hold(self._calls.read(key), self._soon())
 
     def delete(self, key: str) -> bool:
         """Forget a bucket; True if it was there."""
-        return bool(self._hold(self._calls.command("DEL", key)))
+        return bool(self._hold(self._calls.command("DEL", key), self._soon()))
 
     def scan(self, beginning: str) -> Iterator[str]:
         """The buckets of all servers whose keys begin so."""
-        self._hold(self._calls.look())
+        self._hold(self._calls.look(), self._soon())
         keys = self._planner.keys
         for node in self._calls.cluster.primaries:
             for found in self._nodes.link(node).scan(keys.pattern(beginning)):
@@ -70,22 +76,29 @@ class ClusterThreadSide:
 
     def size(self) -> int:
         """Keys of all servers."""
-        self._hold(self._calls.look())
-        return sum(int(self._nodes.link(node).command("DBSIZE")) for node in self._calls.cluster.primaries)
+        until = self._soon()
+        self._hold(self._calls.look(), until)
+        links = [self._nodes.link(node) for node in self._calls.cluster.primaries]
+        return sum(int(link.command("DBSIZE", until=until)) for link in links)
 
     def close(self) -> None:
         """Close the connections that no thread is using; a call after that opens new ones."""
         self._nodes.close()
 
-    def _hold(self, talk: Talk[_T]) -> _T:
+    def _soon(self) -> Deadline:
+        return Deadline(self._timeout_s)
+
+    def _hold(self, talk: Talk[_T], until: Deadline) -> _T:
         try:
-            return self._nodes.hold(talk)
+            return self._nodes.hold(talk, until)
         finally:
             self._nodes.keep(self._calls.cluster.nodes)
 
     def _undo(self, excess: Sequence[tuple[Check, int]]) -> None:
+        """Give back, even if the request has used up its time: what is not sent now is lost."""
         if excess:
-            _log(self._hold(self._calls.give_back(excess)))
+            until = Deadline(min(self._timeout_s, _TO_GIVE_BACK_S))
+            _log(self._hold(self._calls.give_back(excess), until))
 
 
 class ClusterLoopSide:

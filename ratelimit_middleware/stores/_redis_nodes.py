@@ -7,9 +7,11 @@ from collections.abc import Collection
 from typing import Any, TypeVar
 
 from ratelimit_middleware.redis_url import Node, RedisUrl
+from ratelimit_middleware.stores._deadline import Deadline
+from ratelimit_middleware.stores._redis_exchange import replies
 from ratelimit_middleware.stores._redis_loop_link import LoopLink
 from ratelimit_middleware.stores._redis_talk import Batch, Talk
-from ratelimit_middleware.stores._redis_thread_link import Exchange, ThreadLink
+from ratelimit_middleware.stores._redis_thread_link import ThreadLink
 
 __all__ = ["LoopNodes", "ThreadNodes"]
 
@@ -21,7 +23,7 @@ class ThreadNodes:
 
     Args:
         address: how to talk to each of them.
-        timeout_s: how long connecting and each reply may take.
+        timeout_s: how long each step of connecting may take.
     """
 
     def __init__(self, address: RedisUrl, timeout_s: float) -> None:
@@ -37,8 +39,10 @@ class ThreadNodes:
             link = self._links.setdefault(node, ThreadLink(self._address.only(node), self._timeout_s))
         return link
 
-    def hold(self, talk: Talk[_T]) -> _T:
+    def hold(self, talk: Talk[_T], until: Deadline) -> _T:
         """Carry a talk to its end: each time to all servers at once, then all replies are read.
+
+        What has not come by `until` is unanswered, and nothing is sent any more.
 
         Raises:
             StoreError: what the talk raises.
@@ -46,18 +50,12 @@ class ThreadNodes:
         try:
             batches = next(talk)
             while True:
-                batches = talk.send(self._exchange(batches))
+                batches = talk.send(self._exchange(batches, until))
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
 
-    def _exchange(self, batches: list[Batch]) -> list[list[Any]]:
-        exchanges: list[Exchange] = []
-        try:
-            exchanges.extend(self.link(node).begin(commands) for node, commands in batches)
-            return [exchange.read() for exchange in exchanges]
-        finally:
-            for exchange in exchanges:
-                exchange.close()
+    def _exchange(self, batches: list[Batch], until: Deadline) -> list[list[Any]]:
+        return replies([(self.link(node).pool, commands) for node, commands in batches], until)
 
     def keep(self, nodes: Collection[Node]) -> None:
         """Close the connections to all others, when there are other ones to keep than the last time."""
@@ -97,7 +95,7 @@ class LoopNodes:
         return link
 
     async def hold(self, talk: Talk[_T]) -> _T:
-        """As `ThreadNodes.hold`."""
+        """As `ThreadNodes.hold`, until the caller is cancelled."""
         try:
             batches = next(talk)
             while True:

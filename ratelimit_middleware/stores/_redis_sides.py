@@ -49,7 +49,7 @@ def open_sides(
         url: leads to the servers.
         prefix: what every key begins with.
         keep_state: what happens to a bucket whose limit got other numbers.
-        timeout_s: how long connecting and each reply may take.
+        timeout_s: how long a call from a thread may take; on an event loop connecting and each reply.
         time_us: the time for tests; None = the server's.
 
     Raises:
@@ -77,7 +77,7 @@ class _SingleSides:
 
     def threads(self) -> Threads:
         link = ThreadLink(self._url, self._timeout_s)
-        return ThreadSide(self.planner, self._script, link, self._time_us)
+        return ThreadSide(self.planner, self._script, link, self._time_us, self._timeout_s)
 
     def loop(self) -> Loop:
         link = LoopLink(self._url, self._timeout_s)
@@ -97,7 +97,7 @@ class _SentinelSides(_SingleSides):
         from ratelimit_middleware.stores._sentinel_links import SentinelThreadLink
 
         link = SentinelThreadLink(self._url, self._timeout_s, self._primary)
-        return ThreadSide(self.planner, self._script, link, self._time_us)
+        return ThreadSide(self.planner, self._script, link, self._time_us, self._timeout_s)
 
     def loop(self) -> Loop:
         from ratelimit_middleware.stores._sentinel_links import SentinelLoopLink
@@ -126,7 +126,8 @@ class _ClusterSides:
         from ratelimit_middleware.stores._cluster_sides import ClusterThreadSide
         from ratelimit_middleware.stores._redis_nodes import ThreadNodes
 
-        return ClusterThreadSide(self.planner, self._calls, ThreadNodes(self._url, self._timeout_s))
+        nodes = ThreadNodes(self._url, self._timeout_s)
+        return ClusterThreadSide(self.planner, self._calls, nodes, self._timeout_s)
 
     def loop(self) -> Loop:
         from ratelimit_middleware.stores._cluster_sides import ClusterLoopSide

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from ratelimit_middleware.decision import Decision
+from ratelimit_middleware.stores._deadline import Deadline
 from ratelimit_middleware.stores._redis_plan import Ask, Planner, whole_time_us
 from ratelimit_middleware.stores._redis_script import Script
 from ratelimit_middleware.stores._redis_trip import Word
@@ -42,10 +43,10 @@ class Threads(Protocol):
 class _Link(Protocol):
     """A way to one server, as `ThreadLink`."""
 
-    def run(self, script: Script, words: Sequence[Word]) -> Any:
+    def run(self, script: Script, words: Sequence[Word], until: Deadline) -> Any:
         """What the script answers."""
 
-    def command(self, *words: Word | str) -> Any:
+    def command(self, *words: Word | str, until: Deadline) -> Any:
         """What a plain command answers."""
 
     def scan(self, pattern: bytes) -> Iterator[list[bytes]]:
@@ -63,15 +64,22 @@ class ThreadSide:
         script: what the server runs.
         link: the connections.
         time_us: the time for tests; None = the server's.
+        timeout_s: how long a call may take, whatever belongs to it.
     """
 
     def __init__(
-        self, planner: Planner, script: Script, link: _Link, time_us: Callable[[], int | None]
+        self,
+        planner: Planner,
+        script: Script,
+        link: _Link,
+        time_us: Callable[[], int | None],
+        timeout_s: float,
     ) -> None:
         self._planner = planner
         self._script = script
         self._link = link
         self._time_us = time_us
+        self._timeout_s = timeout_s
 
     def take(self, checks: Sequence[Check]) -> list[Decision]:
         """The decisions of one request."""
@@ -80,20 +88,23 @@ class ThreadSide:
 
     def call(self, name: str, ask: Ask, detail: bytes = b"") -> tuple[int, Any]:
         """Do one thing for one request: the moment and the reply."""
+        until = Deadline(self._timeout_s)
         while True:
             action = self._planner.call(name, [ask], detail, self._time_us())
-            now_us, reply = self._link.run(self._script, action.words())
+            now_us, reply = self._link.run(self._script, action.words(), until)
             if self._planner.is_settled(ask, reply, now_us):
                 return now_us, reply
 
     def read(self, key: str) -> tuple[bytes | None, int]:
         """The entry of a bucket, if it has one, and its server's time in us."""
-        entry = self._link.command("GET", self._planner.keys.key(key))
-        return entry, whole_time_us(self._link.command("TIME"))
+        until = Deadline(self._timeout_s)
+        entry = self._link.command("GET", self._planner.keys.key(key), until=until)
+        return entry, whole_time_us(self._link.command("TIME", until=until))
 
     def delete(self, key: str) -> bool:
         """Forget a bucket; True if it was there."""
-        return bool(self._link.command("DEL", self._planner.keys.key(key)))
+        key_there = self._planner.keys.key(key)
+        return bool(self._link.command("DEL", key_there, until=Deadline(self._timeout_s)))
 
     def scan(self, beginning: str) -> Iterator[str]:
         """The buckets whose keys begin so."""
@@ -103,7 +114,7 @@ class ThreadSide:
 
     def size(self) -> int:
         """Keys in the database."""
-        return int(self._link.command("DBSIZE"))
+        return int(self._link.command("DBSIZE", until=Deadline(self._timeout_s)))
 
     def close(self) -> None:
         """Close the connections that no thread is using; a call after that opens new ones."""

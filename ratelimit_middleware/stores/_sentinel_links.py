@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, TypeVar
 
 from ratelimit_middleware.redis_url import RedisUrl
+from ratelimit_middleware.stores._deadline import Deadline
 from ratelimit_middleware.stores._redis_nodes import LoopNodes, ThreadNodes
 from ratelimit_middleware.stores._redis_script import Script
 from ratelimit_middleware.stores._redis_talk import Talk
@@ -22,27 +23,28 @@ class SentinelThreadLink:
 
     Args:
         url: leads to the sentinels.
-        timeout_s: how long connecting and each reply may take.
+        timeout_s: how long each step of connecting may take, and a page of a listing.
         primary: what is known of it.
     """
 
     def __init__(self, url: RedisUrl, timeout_s: float, primary: Primary) -> None:
         self._nodes = ThreadNodes(url, timeout_s)
         self._primary = primary
+        self._timeout_s = timeout_s
 
-    def run(self, script: Script, words: Sequence[Word]) -> Any:
+    def run(self, script: Script, words: Sequence[Word], until: Deadline) -> Any:
         """As `ThreadLink.run`."""
-        return self._hold(ask(self._primary, scripted(script, words), whole(script, words)))
+        return self._hold(ask(self._primary, scripted(script, words), whole(script, words)), until)
 
-    def command(self, *words: Word | str) -> Any:
+    def command(self, *words: Word | str, until: Deadline) -> Any:
         """As `ThreadLink.command`."""
-        return self._hold(ask(self._primary, words))
+        return self._hold(ask(self._primary, words), until)
 
     def scan(self, pattern: bytes) -> Iterator[list[bytes]]:
         """As `ThreadLink.scan`."""
         cursor = 0
         while True:
-            cursor, found = self.command(*scan(cursor, pattern))
+            cursor, found = self.command(*scan(cursor, pattern), until=Deadline(self._timeout_s))
             yield found
             cursor = int(cursor)
             if not cursor:
@@ -52,9 +54,9 @@ class SentinelThreadLink:
         """As `ThreadLink.close`."""
         self._nodes.close()
 
-    def _hold(self, talk: Talk[_T]) -> _T:
+    def _hold(self, talk: Talk[_T], until: Deadline) -> _T:
         try:
-            return self._nodes.hold(talk)
+            return self._nodes.hold(talk, until)
         finally:
             self._nodes.keep(self._primary.nodes)
 

@@ -34,7 +34,8 @@ class RedisStore:
         url: `redis://`, `rediss://` (TLS), `unix://`, `valkey://` or `valkeys://` (TLS). The query may
             hold `prefix` and `timeout`.
         prefix: what all keys begin with; apps that must not share their counts name their own.
-        timeout: seconds that connecting and each reply may take, each.
+        timeout: seconds that a call from a thread may take, connecting and all replies together. On an event
+            loop, where the caller can cancel: connecting and each reply, each.
         clock: for tests: the time, instead of the server's. Keys live a minute longer then.
         keep_state: what happens to a bucket whose limit got other numbers.
         known_refusals: how many refusals are remembered (for a second at most); 0 = none.

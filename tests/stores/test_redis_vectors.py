@@ -52,7 +52,7 @@ class InRedis(replay.InStore):
     @property
     def state(self) -> State:
         store: Any = self._store
-        entry = store._threads._link.command("GET", store._planner.keys.key("k"))
+        entry, _ = store._threads.read("k")
         _, packed = store._planner._codec.split(entry)
         return port_of(self.algorithm).decode(self.algorithm, packed[8:])
 

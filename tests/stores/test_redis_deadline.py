@@ -1,0 +1,157 @@
+"""Threads wait for Redis until one deadline, whatever there is to wait for."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import wait
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
+from ratelimit_middleware.errors import StoreError
+from ratelimit_middleware.stores._redis_thread_pool import ThreadPool
+from ratelimit_middleware.stores.base import Check
+from ratelimit_middleware.stores.redis import RedisStore
+from tests.redis_hosts import Machine
+from tests.redis_server import RedisServer, require_server
+
+MANY = [Check("a|1", SlidingWindow(1000, 60), "*")]
+TIMEOUT_S, SLOW_S, MORE_S = 0.2, 0.15, 0.1
+
+
+class SlowReplies:
+    """A way to a server on which each reply takes a while."""
+
+    def __init__(self, server: Path, here: Path) -> None:
+        self._server = str(server)
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(here))
+        self._listener.listen()
+        self._start(self._accept)
+
+    def _accept(self) -> None:
+        while True:
+            client, _ = self._listener.accept()
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(self._server)
+            self._start(partial(self._carry, client, server, 0))
+            self._start(partial(self._carry, server, client, SLOW_S))
+
+    def _carry(self, source: socket.socket, target: socket.socket, delay_s: float) -> None:
+        with target:
+            while data := source.recv(65536):
+                time.sleep(delay_s)
+                target.sendall(data)
+
+    def _start(self, run: Callable[[], object]) -> None:
+        def until_closed() -> None:
+            with suppress(OSError):
+                run()
+
+        threading.Thread(target=until_closed, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[RedisStore]:
+    """A store whose connections take two slow replies before they are there."""
+    require_server()
+    server = RedisServer(tmp_path, "--requirepass", "secret")
+    way = SlowReplies(tmp_path / "redis.sock", tmp_path / "slow.sock")
+    store = RedisStore(f"unix://:secret@{tmp_path}/slow.sock?db=1", timeout=TIMEOUT_S)
+    yield store
+    store.close()
+    way.close()
+    server.kill()
+
+
+def test_connecting_and_replies_together_take_no_longer_than_the_timeout(slow: RedisStore) -> None:
+    with Machine() as machine:
+        for _ in range(2):
+            began_s, lost_s = time.monotonic(), machine.lost_s()
+            with pytest.raises(StoreError, match="TimeoutError"):
+                slow.take(MANY)
+            assert time.monotonic() - began_s - (machine.lost_s() - lost_s) < TIMEOUT_S + MORE_S
+
+
+def test_a_connection_that_comes_too_late_is_there_for_the_next_call(slow: RedisStore) -> None:
+    """It takes longer than the timeout to connect, and yet the store is of use."""
+    answers = 0
+    for _ in range(20):
+        with suppress(StoreError):
+            answers += slow.take(MANY)[0].allowed
+    assert answers > 5
+
+
+class FakeConnection:
+    """Counts what is done to it."""
+
+    def __init__(self) -> None:
+        self.may_connect = threading.Event()
+        self.is_closed = False
+        self.has_data: object = False
+
+    def connect(self) -> None:
+        self.may_connect.wait(10)
+
+    def can_read(self) -> object:
+        if isinstance(self.has_data, Exception):
+            raise self.has_data
+        return self.has_data
+
+    def disconnect(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture
+def pool() -> ThreadPool:
+    return ThreadPool(FakeConnection)
+
+
+def made(pool: ThreadPool) -> Any:
+    connection = FakeConnection()
+    pool.put_back(connection)
+    return connection
+
+
+def test_a_pool_hands_out_what_was_put_back_and_is_in_order(pool: ThreadPool) -> None:
+    good, ended, left_over = made(pool), made(pool), made(pool)
+    ended.has_data, left_over.has_data = ConnectionError(), True
+    assert pool.idle() is good
+    assert pool.idle() is None
+    assert [c.is_closed for c in (good, ended, left_over)] == [False, True, True]
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_connection_that_was_given_up_is_kept_unless_the_pool_is_closed(
+    is_closed: bool,
+) -> None:
+    connection, others = FakeConnection(), threading.enumerate()
+    pool = ThreadPool(lambda: connection)
+    late = pool.connect()
+    assert late.cancel()
+    if is_closed:
+        pool.close()
+    [thread] = [thread for thread in threading.enumerate() if thread not in others]
+    connection.may_connect.set()
+    thread.join()
+    assert pool.idle() is (None if is_closed else connection)
+
+
+def test_why_there_is_no_connection_is_told() -> None:
+    def refuse() -> object:
+        raise ConnectionRefusedError
+
+    future = ThreadPool(refuse).connect()
+    wait([future])
+    assert isinstance(future.exception(), ConnectionRefusedError)
