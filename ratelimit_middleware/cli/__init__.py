@@ -1,7 +1,7 @@
 """The command `ratelimits`: is a rule file right, what does it do, and what does its store hold?
 
 Exit codes: 0 all is well, 1 a rule file holds mistakes (with `--strict` warnings too, with `--fail-unlimited`
-routes that go free), 2 the command itself is wrong, 3 the store does not answer.
+routes that go free), or a bucket cannot be read, 2 the command itself is wrong, 3 the store does not answer.
 """
 
 from __future__ import annotations

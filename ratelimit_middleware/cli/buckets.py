@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ratelimit_middleware.algorithms.penalty import Penalty, Strike
-from ratelimit_middleware.errors import RuleFileError, StoreError
+from ratelimit_middleware.errors import RuleFileError, StoreError, UnreadableBucketError
 from ratelimit_middleware.identity import client_forms
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.model import RuleSet
@@ -18,6 +18,7 @@ from ratelimit_middleware.stores.open import open_store
 
 __all__ = ["Selection", "keys", "peek", "reset"]
 
+_UNREADABLE = 1
 _NO_ANSWER = 3
 
 
@@ -52,11 +53,14 @@ def keys(selection: Selection) -> tuple[str, int]:
 
 
 def peek(selection: Selection) -> tuple[str, int]:
-    """The buckets that are there, and what the next request of each would hear; see `keys`."""
+    """The buckets that are there, and what the next request of each would hear; see `keys`.
+
+    Returns:
+        As `keys`; the code is also 1 if some bucket cannot be read.
+    """
 
     def looked_at(store: BrowsableStore, found: list[str]) -> list[dict[str, Any]]:
-        looks = [(key, store.look(key)) for key in found]
-        return [{"bucket": key, **_told(look)} for key, look in looks if look is not None]
+        return [{"bucket": key, **told} for key in found if (told := _looked_at(store, key))]
 
     return _done(selection, looked_at)
 
@@ -88,10 +92,14 @@ def _done(
         return f"{selection.file}: {error}\n", 2
     except StoreError as error:
         return f"{selection.file}: {error}\n", _NO_ANSWER
+    unreadable = sum("error" in row for row in rows)
+    code = _UNREADABLE if unreadable else 0
     if selection.as_json:
-        return json.dumps(rows, indent=2, ensure_ascii=False) + "\n", 0
+        return json.dumps(rows, indent=2, ensure_ascii=False) + "\n", code
     count = "1 bucket" if len(rows) == 1 else f"{len(rows)} buckets"
-    return "\n".join([*_lines(rows), count]) + "\n", 0
+    if unreadable:
+        count += f", {unreadable} of them cannot be read: `ratelimits reset` takes such a bucket away"
+    return "\n".join([*_lines(rows), count]) + "\n", code
 
 
 @contextmanager
@@ -130,6 +138,15 @@ def _beginnings(ruleset: RuleSet, name: str) -> set[str]:
     return {limit.overflow.removesuffix("*") for limit in every}
 
 
+def _looked_at(store: BrowsableStore, key: str) -> dict[str, Any]:
+    """What stands in a bucket; nothing if it has gone meanwhile."""
+    try:
+        look = store.look(key)
+    except UnreadableBucketError:
+        return {"error": "cannot be read"}
+    return {} if look is None else _told(look)
+
+
 def _told(look: Look) -> dict[str, Any]:
     """A bucket in numbers; times in seconds."""
     decision = look.decision
@@ -147,10 +164,12 @@ def _told(look: Look) -> dict[str, Any]:
 def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     width = max((len(row["bucket"]) for row in rows), default=0)
     for row in rows:
-        yield f"{row['bucket']:{width}}  {_words(row)}" if "limit" in row else row["bucket"]
+        yield f"{row['bucket']:{width}}  {_words(row)}" if len(row) > 1 else row["bucket"]
 
 
 def _words(row: dict[str, Any]) -> str:
+    if "error" in row:
+        return str(row["error"])
     if row["penalty"]:
         return "not blocked" if row["allowed"] else f"blocked for {row['retry_after_s']:.0f} s"
     left = f"{row['remaining']} of {row['limit']} left"

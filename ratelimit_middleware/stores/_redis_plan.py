@@ -101,10 +101,19 @@ class Planner:
             return self.call("take_later", asks, sizes + doubles([asks[0].wait_us]), time_us)
         return self.call("take", asks, sizes, time_us)
 
-    def look(self, entry: bytes, now_us: int) -> Look | None:
-        """What an entry says; None for one that cannot be read."""
+    def look(self, entry: bytes, now_us: int) -> Look:
+        """What an entry says.
+
+        Raises:
+            UnreadableBucketError: it cannot be read, or holds numbers that cannot be.
+        """
         writer, state = self._read(entry)
-        return None if writer is None else look_at(writer, state, now_us * US_NS)
+        if writer is None:
+            raise UnreadableBucketError("what stands in the place of a bucket is no entry")
+        try:
+            return look_at(writer, state, now_us * US_NS)
+        except Exception as error:
+            raise UnreadableBucketError("a bucket holds numbers that cannot be") from error
 
     def ask(self, checks: Sequence[Check]) -> Ask:
         """Checks to be asked about; whatever is wrong with them is said here.

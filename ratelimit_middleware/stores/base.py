@@ -154,7 +154,11 @@ class BrowsableStore(Protocol):
         """
 
     def look(self, key: str) -> Look | None:
-        """What stands in a bucket; None if it is not there, or nobody here can read it."""
+        """What stands in a bucket; None if it is not there.
+
+        Raises:
+            UnreadableBucketError: something stands there that cannot be read.
+        """
 
     def reset(self, key: str) -> bool:
         """As `Store.reset`."""

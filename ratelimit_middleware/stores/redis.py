@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm
 from ratelimit_middleware.clock import Clock, SystemClock
 from ratelimit_middleware.decision import Decision
-from ratelimit_middleware.errors import InvalidLimitError, StoreError, UnreadableBucketError
+from ratelimit_middleware.errors import InvalidLimitError, StoreError
 from ratelimit_middleware.redis_url import read_redis_url
 from ratelimit_middleware.stores._deny_cache import DenyCache
 from ratelimit_middleware.stores._redis_loop import Loop
@@ -119,11 +119,12 @@ class RedisStore:
         return self._threads.scan(beginning)
 
     def look(self, key: str) -> Look | None:
-        """What stands in a bucket; None if it is not there, or nobody here can read it."""
-        try:
-            entry, now_us = self._threads.read(key)
-        except UnreadableBucketError:
-            return None
+        """What stands in a bucket; None if it is not there.
+
+        Raises:
+            UnreadableBucketError: something stands there that cannot be read.
+        """
+        entry, now_us = self._threads.read(key)
         return None if entry is None else self._planner.look(entry, self._time_us() or now_us)
 
     def close(self) -> None:

@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
+from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.cli import main
 from ratelimit_middleware.registry import LimiterRegistry
 from ratelimit_middleware.request import WsgiView
 from ratelimit_middleware.rules.load import load_rules
+from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.stores.open import open_store
+from tests.redis_server import RedisServer
 
 RULES = """
 store: {url: "STORE", on_error: deny}
@@ -101,6 +105,31 @@ def test_peek_tells_what_is_left(file: str, knock: Knock, run: Run) -> None:
     assert "login|192.0.2.1  0 of 2 left, the next one in 35" in run("peek", file)[1]
     knock("/login", times=2)
     assert "login%23penalty|192.0.2.1  blocked for " in run("peek", file)[1]
+
+
+def test_peek_names_the_buckets_that_cannot_be_read(
+    redis_server: RedisServer, tmp_path: Path, run: Run
+) -> None:
+    prefix, rules = f"{tmp_path.name}:", tmp_path / "ratelimit.yaml"
+    rules.write_text(RULES.replace("STORE", f"{redis_server.url}?prefix={prefix}"))
+    store = open_store(load_rules(str(rules)).store)
+    store.take([Check("login|192.0.2.1", SlidingWindow(2, 3600), "login|*")])
+    store.close()
+    with Redis.from_url(redis_server.url) as client:
+        client.rpush(f"{prefix}login|192.0.2.2", "x")
+        client.expire(f"{prefix}login|192.0.2.2", 60)
+    code, out, _ = run("peek", str(rules))
+    assert code == 1
+    assert out == (
+        "login|192.0.2.1  1 of 2 left\n"
+        "login|192.0.2.2  cannot be read\n"
+        "2 buckets, 1 of them cannot be read: `ratelimits reset` takes such a bucket away\n"
+    )
+    code, out, _ = run("peek", str(rules), "--json", "--client", "192.0.2.2")
+    assert (code, json.loads(out)) == (1, [{"bucket": "login|192.0.2.2", "error": "cannot be read"}])
+    assert run("reset", str(rules), "--client", "192.0.2.2")[0] == 0
+    assert run("peek", str(rules))[0] == 0
+    run("reset", str(rules), "--all")
 
 
 def test_json_is_for_programs(file: str, knock: Knock, run: Run) -> None:

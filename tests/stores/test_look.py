@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -11,15 +13,18 @@ from redis import Redis
 
 from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.concurrency import Concurrency
+from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.penalty import Penalty
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.warm_up import WarmUp
 from ratelimit_middleware.clock import ManualClock
+from ratelimit_middleware.errors import UnreadableBucketError
 from ratelimit_middleware.stores.base import BrowsableStore, Check
 from ratelimit_middleware.stores.divided import DividedStore
 from ratelimit_middleware.stores.memory import MemoryStore
 from ratelimit_middleware.stores.redis import RedisStore
 from ratelimit_middleware.stores.shared import SharedStore
+from tests.redis_server import RedisServer
 
 AnyStore: TypeAlias = MemoryStore | DividedStore | SharedStore | RedisStore
 
@@ -114,11 +119,16 @@ def test_the_keys_of_a_store_may_be_any_text(store: AnyStore) -> None:
     assert [key for key in keys if store.look(key) is None] == []
 
 
-def test_an_entry_that_nobody_can_read_is_none(request: pytest.FixtureRequest, clock: ManualClock) -> None:
-    url = request.getfixturevalue("redis_server").url
-    store = RedisStore(url, prefix="unreadable:", clock=clock)
-    with Redis.from_url(url) as client:
-        client.set("unreadable:a|1", b"\xff\xff something else", ex=60)
-    assert store.look("a|1") is None
+def test_an_entry_that_nobody_can_read_is_an_error(redis_server: RedisServer, clock: ManualClock) -> None:
+    store = RedisStore(redis_server.url, prefix="unreadable:", clock=clock)
+    take(store, "a|1", FixedWindow(5, "day"))
+    with Redis.from_url(redis_server.url) as client:
+        entry = client.get("unreadable:a|1")
+        assert isinstance(entry, bytes)
+        wild = entry[:-32] + struct.pack("<4d", math.nan, math.inf, math.nan, math.inf)
+        for broken in (b"\xff\xff something else", entry[:-1], wild):
+            client.set("unreadable:a|1", broken, ex=60)
+            with pytest.raises(UnreadableBucketError):
+                store.look("a|1")
     assert store.reset("a|1")
     store.close()

@@ -432,5 +432,6 @@ def test_a_key_of_another_type_costs_only_its_own_requests(
 
     assert asyncio.run(at_once()) == [UnreadableBucketError, list, UnreadableBucketError, list]
     assert [used(store, key, 10) for key in keys[1:]] == [2] * len(keys[1:])
-    assert store.look(keys[0]) is None
+    with pytest.raises(UnreadableBucketError):
+        store.look(keys[0])
     assert store.reset(keys[0])
