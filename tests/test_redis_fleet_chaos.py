@@ -1,0 +1,132 @@
+"""Whole middlewares while a primary behind sentinels dies, and while slots of a cluster move or servers stop.
+
+As in test_redis_chaos: nobody gets a 500, more than the policy says or a long wait, and it goes on by itself.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, TypeAlias
+
+import pytest
+
+from ratelimit_middleware.clock import ManualClock
+from ratelimit_middleware.stores._redis_keys import TaggedKeys
+from tests.redis_cluster import RedisCluster, wait_until
+from tests.redis_hosts import Host, Machine, asgi_host, wsgi_host
+from tests.redis_sentinel import Sentinels
+from tests.redis_server import require_server
+
+LIMIT, SHARE = 20, 10
+TIMEOUT_S, MORE_S = 0.05, 0.1
+CLIENT = "1.2.3.4"
+
+StartHost: TypeAlias = Callable[..., Host]
+
+
+@pytest.fixture
+def sentinels(tmp_path: Path) -> Iterator[Sentinels]:
+    require_server()
+    sentinels = Sentinels(tmp_path)
+    yield sentinels
+    sentinels.stop()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
+    require_server()
+    cluster = RedisCluster(tmp_path_factory.mktemp("cluster"), "--cluster-require-full-coverage", "no")
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture(params=[asgi_host, wsgi_host], ids=["asgi", "wsgi"])
+def start_host(request: pytest.FixtureRequest) -> Iterator[StartHost]:
+    """A host with these rules, one of two; none of its requests may have been held up."""
+    hosts: list[Host] = []
+    with Machine() as machine:
+
+        def start(url: str, **rules: Any) -> Host:
+            store = {"url": url, "prefix": f"{token_hex(4)}:", "expected_workers": LIMIT // SHARE}
+            hosts.append(request.param({"store": store, **rules}, ManualClock(), machine))
+            return hosts[-1]
+
+        yield start
+    for host in hosts:
+        host.close()
+        assert max(host.waits) < TIMEOUT_S + MORE_S
+
+
+def test_a_failover_by_sentinels_is_the_policy_until_the_new_primary_counts(
+    sentinels: Sentinels, start_host: StartHost
+) -> None:
+    """One rule falls back, the other one denies; nothing is restarted."""
+    deny = {"limit": f"{LIMIT}/hour", "on_error": "deny"}
+    host = start_host(sentinels.url, default=f"{LIMIT}/hour", limits={"/login": deny})
+    assert host.ask(5) == host.ask(5, "/login") == [200] * 5
+    sentinels.kill(sentinels.first)
+    host.wait_for(answering=False)
+    assert host.ask(SHARE + 5).count(429) >= 5
+    assert host.ask(5, "/login") == [503] * 5
+    wait_until(lambda: sentinels.primary == sentinels.second)
+    host.wait_for(answering=True)
+    host.ask(LIMIT + 1)
+    assert host.ask(LIMIT + 1, "/login").count(429) >= 1
+    assert sentinels.ask(sentinels.second, "DBSIZE") == 2
+    assert set(host.statuses) == {200, 429, 503}
+    # Two whole limits if the replica had not heard of the first five each, and once the share of a process.
+    assert host.statuses.count(200) <= 2 * (LIMIT + 5) + SHARE
+
+
+def test_a_slot_that_moves_under_load_costs_no_request_and_no_permit(
+    cluster: RedisCluster, start_host: StartHost
+) -> None:
+    many = 2000
+    host = start_host(cluster.url, default=f"{many}/hour")
+    host.ask(1)
+    keys = TaggedKeys("")
+    slot = keys.slot(keys.key(f"default|{CLIENT}"))
+
+    def move() -> None:
+        for _ in range(6):
+            owner = cluster.owner(slot)
+            with cluster.moving(slot, next(node for node in cluster.nodes if node is not owner)):
+                pass
+
+    mover = threading.Thread(target=move)
+    mover.start()
+    while mover.is_alive() or len(host.statuses) < many:
+        host.ask(20)
+    host.ask(1)
+    assert host.statuses.count(200) == many
+    assert set(host.statuses) == {200, 429}
+    assert host.registry.store.health().errors == 0
+
+
+def test_servers_of_a_cluster_that_stand_still_hold_no_request_up(
+    cluster: RedisCluster, start_host: StartHost
+) -> None:
+    """Limits of a client, and one for all: most requests need two servers, of which only one is left."""
+    host = start_host(cluster.url, always=["1000/hour per global"], default=f"{LIMIT}/hour")
+    clients = [f"10.0.0.{number}" for number in range(30)]
+
+    def ask_all() -> list[int]:
+        return [status for client in clients for status in host.ask(2, client=client)]
+
+    ask_all()
+    with ExitStack() as stopped:
+        for node in cluster.nodes[:2]:
+            node.process.send_signal(signal.SIGSTOP)
+            stopped.callback(node.process.send_signal, signal.SIGCONT)
+        for _ in range(3):
+            host.clock.advance(2)
+            assert set(ask_all()) <= {200, 429}
+    cluster.wait()
+    host.wait_for(answering=True)
+    assert set(ask_all()) <= {200, 429}
+    assert host.registry.store.health().errors > 0
