@@ -15,6 +15,8 @@ from redis import Redis
 from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
+from ratelimit_middleware.algorithms.warm_up import WarmUp
+from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
 from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.errors import StoreError, UnreadableBucketError
@@ -77,6 +79,22 @@ def test_those_who_share_its_call_are_answered(server: RedisServer, client: Redi
         await store.close_async()
 
     asyncio.run(together())
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "limit", [LIMIT, WarmUp(5, 10), WarmUpWindow(6, 1, 10)], ids=lambda a: type(a).__name__
+)
+def test_a_log_that_is_cut_off_is_not_read_as_a_shorter_one(
+    server: RedisServer, client: Redis, limit: Algorithm
+) -> None:
+    store = RedisStore(server.url)
+    store.take([check("a|1", limit)])
+    entry = client.get("ratelimit:a|1")
+    assert isinstance(entry, bytes)
+    client.set("ratelimit:a|1", entry + b"half an entry"[:7])
+    with pytest.raises(UnreadableBucketError, match="a broken log"):
+        store.take([check("a|1", limit)])
     store.close()
 
 

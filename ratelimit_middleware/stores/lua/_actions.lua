@@ -26,7 +26,7 @@ function makers.actions()
     local check = read_check()
     local obstacle = obstacles({check}, now)
     if not obstacle then
-      keep(check, check.algorithm.charge(check.numbers, check.state, now, check.numbers[COST]))
+      keep(check, check.algorithm.charge(check.numbers, check.state, now, check.cost))
     end
     return obstacle or {1}
   end
@@ -39,7 +39,7 @@ function makers.actions()
     local obstacle = obstacles({check}, now)
     if not obstacle then
       local numbers, at = check.numbers, struct.unpack("<d", packed_moment)
-      keep(check, check.algorithm.give_back(numbers, check.state, now, numbers[COST], at))
+      keep(check, check.algorithm.give_back(numbers, check.state, now, check.cost, at))
     end
     return obstacle or {1}
   end
@@ -51,7 +51,7 @@ function makers.actions()
     local renew = check.algorithm.renew
     if not obstacle and renew then
       local numbers, at = check.numbers, struct.unpack("<d", packed_moment)
-      keep(check, renew(numbers, check.state, now, numbers[COST], at))
+      keep(check, renew(numbers, check.state, now, check.cost, at))
     end
     return obstacle or {1}
   end

@@ -4,7 +4,7 @@ local buckets = {}
 local objects = false -- the server lets nobody read, whatever the bucket
 
 local function bucket_of(check)
-  local key = check.numbers[KEY]
+  local key = check.key
   local bucket = buckets[key]
   if not bucket then
     local entry = redis.pcall("GET", KEYS[key])
@@ -26,7 +26,7 @@ local function entry_of(bucket, now)
 end
 
 local function keep(check, state)
-  local bucket = buckets[check.numbers[KEY]]
+  local bucket = buckets[check.key]
   bucket.head, bucket.state, bucket.check, bucket.is_new = check.head, state, check, true
 end
 

@@ -11,7 +11,7 @@ makers.cold_bucket = function()
 
   -- Permits a second with this many tokens.
   function bucket.rate(numbers, stored)
-    local count, warning, _, slope = unpack(numbers, FIRST)
+    local count, warning, _, slope = unpack(numbers)
     if stored < warning or count == 0 then
       return count
     end
@@ -23,12 +23,12 @@ makers.cold_bucket = function()
 
   -- Tokens and the second (ms) they were last counted in, of a new bucket: full, and not counted yet.
   function bucket.cold_core(numbers, now)
-    return numbers[FIRST + 2], (bucket.second_of(now) - 1) * 1000
+    return numbers[3], (bucket.second_of(now) - 1) * 1000
   end
 
   -- Tokens counted once a calendar second.
   function bucket.synchronised(numbers, stored, filled_ms, second, passed_before, in_use)
-    local count, warning, most, _, cold_passes = unpack(numbers, FIRST)
+    local count, warning, most, _, cold_passes = unpack(numbers)
     local second_ms = second * 1000
     if second_ms <= filled_ms then
       return stored, filled_ms
@@ -42,7 +42,7 @@ makers.cold_bucket = function()
 
   -- The second from which an idle bucket is full again, if so many tokens are missing.
   function bucket.full_in(numbers, filled_ms, missing)
-    return math.ceil((filled_ms + math.ceil(missing * 1000 / numbers[FIRST])) / 1000)
+    return math.ceil((filled_ms + math.ceil(missing * 1000 / numbers[1])) / 1000)
   end
 
   -- Whole seconds for a clock that has gone back by `by` (below 0): seconds stay seconds.

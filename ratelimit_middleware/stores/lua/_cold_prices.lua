@@ -16,11 +16,11 @@ makers.cold_prices = function()
 
   local function exact(numbers, stored, cost)
     local base, steeper, factor, divisor, place
-    base, place = whole.read(numbers, FIRST + 12)
+    base, place = whole.read(numbers, 13)
     steeper, place = whole.read(numbers, place)
     factor, place = whole.read(numbers, place)
     divisor = whole.read(numbers, place)
-    local above = whole.of(math.max(0, stored - numbers[FIRST + 1]))
+    local above = whole.of(math.max(0, stored - numbers[2]))
     local price = whole.plus(base, whole.times(above, steeper))
     price = whole.times(whole.times(whole.of(cost), price), factor)
     local about = whole.value(price) / whole.value(divisor)
@@ -36,7 +36,7 @@ makers.cold_prices = function()
 
   -- How long after the request before one of this cost may start, with so many tokens stored.
   function prices.price(numbers, stored, cost)
-    if numbers[FIRST + 7] == 1 then
+    if numbers[8] == 1 then
       local ms = in_whole_ms(numbers, stored, cost)
       if ms > 0 or cost == 0 then
         return ms * 1000, 0
@@ -47,15 +47,15 @@ makers.cold_prices = function()
 
   -- Of a single permit; a limit of 0 still counts by the second.
   function prices.single(numbers, stored)
-    if numbers[FIRST + 5] == 0 then
-      return numbers[FIRST + 10], numbers[FIRST + 11]
+    if numbers[6] == 0 then
+      return numbers[11], numbers[12]
     end
     return prices.price(numbers, stored, 1)
   end
 
   -- When it is warm: rounded, it may be less on the warning line than below.
   function prices.least(numbers, cost)
-    local us, part = prices.price(numbers, numbers[FIRST + 1], cost)
+    local us, part = prices.price(numbers, numbers[2], cost)
     return earlier(us, part, prices.price(numbers, 0, cost))
   end
 

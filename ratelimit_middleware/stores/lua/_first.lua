@@ -8,7 +8,6 @@
 -- An entry is what it begins with (the numbers that wrote it), the moment it was written, and the state.
 -- All times are whole microseconds. No number is ever written as text.
 
-local KEY, COST, MAX_WAIT, SHADOW, ADOPTS, FIRST = 1, 2, 3, 4, 5, 6
 local LAST = 2 ^ 52 -- the last moment that is counted
 
 -- A script is run from its first line in each call, and every function in its way costs. So what is not needed by

@@ -1,12 +1,13 @@
 -- What WarmUp knows of the past: passes per half second, and the log of one window.
 -- Fields: index of the latest half second (`half`), the passes in it and in the three before (`passed`), the
 -- permits in the log (`in_log`); its newest entry (`at`, `permits`; 0 permits = an empty log); the older
--- ones, packed, oldest first: they stand in `body` from the place `from` on, those that have come since it
--- was read in `added`.
+-- ones, packed.
+-- Uses _packed_log.lua.
 
 makers.recent_passes = function()
   local recent = {}
-  local SIZE, HEADER_SIZE, MOST_GONE, MAX_ENTRIES = 16, 68, 64, 1001
+  local ENTRY, SIZE, HEADER, HEADER_SIZE = "<dd", 16, "<ddddddddI4", 68
+  local MOST_GONE, MAX_ENTRIES = 64, 1001
 
   function recent.half_of(at)
     return math.floor(at / 500000)
@@ -24,40 +25,17 @@ makers.recent_passes = function()
   end
 
   local function copy(passes)
-    local new = {}
-    for name, value in pairs(passes) do
-      new[name] = value
-    end
-    new.passed = {unpack(passes.passed)}
-    return new
-  end
-
-  local function older(passes)
-    return (#passes.body + #passes.added - passes.from + 1) / SIZE
-  end
-
-  -- Moment and permits of an older entry, counted from 0.
-  local function entry(passes, index)
-    local place = passes.from + index * SIZE
-    if place <= #passes.body then
-      return struct.unpack("<dd", passes.body, place)
-    end
-    return struct.unpack("<dd", passes.added, place - #passes.body)
-  end
-
-  local function older_text(passes)
-    local body, from = passes.body, passes.from
-    if from > #body then
-      return passes.added:sub(from - #body)
-    end
-    return (from == 1 and body or body:sub(from)) .. passes.added
+    return {
+      half = passes.half, passed = {unpack(passes.passed)}, in_log = passes.in_log, at = passes.at,
+      permits = passes.permits, body = passes.body, from = passes.from, added = passes.added,
+    }
   end
 
   -- All entries as {at, permits, at, permits, ...}.
   local function entries(passes)
     local list = {}
-    for index = 0, older(passes) - 1 do
-      list[#list + 1], list[#list + 2] = entry(passes, index)
+    for index = 0, older_count(passes, SIZE) - 1 do
+      list[#list + 1], list[#list + 2] = older_entry(passes, index, ENTRY, SIZE)
     end
     if passes.permits > 0 then
       list[#list + 1], list[#list + 2] = passes.at, passes.permits
@@ -69,7 +47,7 @@ makers.recent_passes = function()
   local function keep(passes, list)
     local count, texts = #list, {}
     for place = 1, count - 3, 2 do
-      texts[#texts + 1] = struct.pack("<dd", list[place], list[place + 1])
+      texts[#texts + 1] = struct.pack(ENTRY, list[place], list[place + 1])
     end
     passes.at, passes.permits = list[count - 1] or 0, list[count] or 0
     passes.body, passes.from, passes.added = table.concat(texts), 1, ""
@@ -107,9 +85,9 @@ makers.recent_passes = function()
       keep(new, {})
       return new
     end
-    local gone, in_log, count = 0, passes.in_log, older(passes)
+    local gone, in_log, count = 0, passes.in_log, older_count(passes, SIZE)
     while gone < count do
-      local at, permits = entry(passes, gone)
+      local at, permits = older_entry(passes, gone, ENTRY, SIZE)
       if at > horizon then
         break
       end
@@ -127,8 +105,8 @@ makers.recent_passes = function()
     if excess <= 0 then
       return 0
     end
-    for index = 0, older(passes) - 1 do
-      local at, permits = entry(passes, index)
+    for index = 0, older_count(passes, SIZE) - 1 do
+      local at, permits = older_entry(passes, index, ENTRY, SIZE)
       excess = excess - permits
       if excess <= 0 then
         return at + window
@@ -163,8 +141,8 @@ makers.recent_passes = function()
       passes.at, passes.permits = at, permits
     elseif ms_of(at) == ms_of(passes.at) then
       passes.at, passes.permits = math.max(passes.at, at), passes.permits + permits
-    elseif at > passes.at and older(passes) + 1 < MAX_ENTRIES then
-      passes.added = passes.added .. struct.pack("<dd", passes.at, passes.permits)
+    elseif at > passes.at and older_count(passes, SIZE) + 1 < MAX_ENTRIES then
+      passes.added = passes.added .. struct.pack(ENTRY, passes.at, passes.permits)
       passes.at, passes.permits = at, permits
     else
       inserted(passes, at, permits)
@@ -221,7 +199,7 @@ makers.recent_passes = function()
   local function header(passes, gone)
     local p = passes.passed
     return struct.pack(
-      "<ddddddddI4", passes.half, p[1], p[2], p[3], p[4], passes.in_log, passes.at, passes.permits, gone
+      HEADER, passes.half, p[1], p[2], p[3], p[4], passes.in_log, passes.at, passes.permits, gone
     )
   end
 
@@ -230,18 +208,18 @@ makers.recent_passes = function()
   end
 
   function recent.unpack(text, place)
-    local half, n0, n1, n2, n3, in_log, at, permits, gone = struct.unpack("<ddddddddI4", text, place)
+    local half, n0, n1, n2, n3, in_log, at, permits, gone, behind = struct.unpack(HEADER, text, place)
     return {
       half = half, passed = {n0, n1, n2, n3}, in_log = in_log, at = at, permits = permits,
-      body = text, from = place + HEADER_SIZE + gone * SIZE, added = "",
+      body = text, from = log_begin(text, behind, gone, SIZE), added = "",
     }
   end
 
   -- If all that has changed of a text are its header (which begins at `place`) and what stands behind
   -- its end: both; else nil.
   function recent.patch(text, place, passes)
-    local gone = (passes.from - place - HEADER_SIZE) / SIZE
-    if passes.body == text and gone <= MOST_GONE and passes.from <= #text + 1 then
+    local gone = only_gone(passes, text, place + HEADER_SIZE, SIZE, MOST_GONE)
+    if gone then
       return header(passes, gone), passes.added
     end
     return nil

@@ -6,16 +6,18 @@ local next_argument = 4
 local function read_check()
   local place = next_argument
   local packed, kind, head = ARGV[place], ARGV[place + 1], ARGV[place + 2]
-  local numbers = {struct.unpack("<ddddddddddddd", packed)}
-  for number = FIRST + 8, #packed / 8 do
-    numbers[number] = struct.unpack("<d", packed, 8 * number - 7)
+  local key, cost, max_wait, shadow, adopts, behind = struct.unpack("<ddddd", packed)
+  local numbers = {struct.unpack("<dddddddd", packed, behind)}
+  for number = 9, #packed / 8 - 5 do
+    numbers[number] = struct.unpack("<d", packed, behind + 8 * number - 8)
   end
   local check = {
+    key = key, cost = cost, max_wait = max_wait, shadow = shadow == 1,
     numbers = numbers, algorithm = the(kind), head = head,
     state = nil, at = nil, before = nil, told = nil,
   }
   next_argument = place + 3
-  if numbers[ADOPTS] == 1 then
+  if adopts == 1 then
     check.foreign, check.adopted = ARGV[place + 3], ARGV[place + 4]
     next_argument = place + 5
   end
@@ -44,14 +46,14 @@ end
 -- The moment that a check gets from a state, or nil; and the state after that.
 local function ask(check, state, now, max_wait, from)
   local numbers = check.numbers
-  local at, new, told = check.algorithm.take(numbers, state, now, numbers[COST], max_wait, from)
+  local at, new, told = check.algorithm.take(numbers, state, now, check.cost, max_wait, from)
   check.at, check.before, check.told = at, state, told
   return at, new
 end
 
 local function take_one(check, now)
   local numbers = check.numbers
-  local wait = numbers[SHADOW] == 1 and 0 or numbers[MAX_WAIT]
+  local wait = check.shadow and 0 or check.max_wait
   local at, new = ask(check, check.state, now, wait, 0)
   -- Most states say the same later on; where one does not, a refusal is kept as well.
   local counted = check.algorithm.counted

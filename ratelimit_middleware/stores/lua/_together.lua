@@ -5,11 +5,11 @@ function makers.together()
   -- Take on top of what this attempt has taken already (two checks may share a bucket).
   local function take(attempt, check, now, max_wait, from)
     local numbers = check.numbers
-    local held = attempt[numbers[KEY]]
+    local held = attempt[check.key]
     local shares = held and held.check.head == check.head and held.check.algorithm == check.algorithm
     local at, new = ask(check, shares and held.state or check.state, now, max_wait, from)
-    if at or numbers[SHADOW] == 0 then
-      attempt[numbers[KEY]] = {check = check, state = new}
+    if at or not check.shadow then
+      attempt[check.key] = {check = check, state = new}
     end
     return at
   end
@@ -18,7 +18,7 @@ function makers.together()
   local function book(checks, now, asked)
     local max_wait = 0
     for _, check in ipairs(checks) do
-      local wait = check.numbers[MAX_WAIT]
+      local wait = check.max_wait
       if wait ~= 0 and (max_wait == 0 or wait < max_wait) then
         max_wait = wait
       end
@@ -28,7 +28,7 @@ function makers.together()
     for _ = 1, MAX_ROUNDS do
       start, attempt, all = asked, {}, true
       for _, check in ipairs(checks) do
-        local waits = check.numbers[MAX_WAIT] ~= 0
+        local waits = check.max_wait ~= 0
         local at = take(attempt, check, now, waits and max_wait or start - now, start)
         all = all and at
         if at and waits then
@@ -48,7 +48,7 @@ function makers.together()
   local function take_together(checks, now, from)
     local enforcing, shadows = {}, {}
     for _, check in ipairs(checks) do
-      table.insert(check.numbers[SHADOW] == 1 and shadows or enforcing, check)
+      table.insert(check.shadow and shadows or enforcing, check)
     end
     local booked, start = book(enforcing, now, from)
     local alone = booked or {}

@@ -54,7 +54,7 @@ makers.concurrency = function()
   end
 
   function slots.take(numbers, state, now, cost, _, from)
-    local limit, lease = unpack(numbers, FIRST)
+    local limit, lease = unpack(numbers)
     local new, permits = running(state, now)
     local left = limit - permits
     if cost > left then
@@ -68,7 +68,7 @@ makers.concurrency = function()
   end
 
   function slots.charge(numbers, state, now, cost)
-    local limit, lease = unpack(numbers, FIRST)
+    local limit, lease = unpack(numbers)
     local new, permits = running(state, now)
     cost = math.min(cost, 2 * limit - permits)
     return cost > 0 and add(new, now, now + lease, cost) or new
@@ -87,7 +87,7 @@ makers.concurrency = function()
 
   function slots.renew(numbers, state, now, cost, at)
     local new = slots.give_back(numbers, state, now, cost, at)
-    return add(new, at, math.max(at, now) + numbers[FIRST + 1], cost)
+    return add(new, at, math.max(at, now) + numbers[2], cost)
   end
 
   function slots.forget_at(_, state)

@@ -8,12 +8,12 @@ makers.fixed_window = function()
 
   -- The window around a moment; nil outside of the borders known.
   local function window(numbers, at)
-    local period = numbers[FIRST + 1]
+    local period = numbers[2]
     if period > 0 then
       local start = at - math.fmod(at, period)
       return start, start + period
     end
-    for place = FIRST + 2, FIRST + 6 do
+    for place = 3, 7 do
       if numbers[place] <= at and at < numbers[place + 1] then
         return numbers[place], numbers[place + 1]
       end
@@ -26,12 +26,12 @@ makers.fixed_window = function()
   end
 
   local function debt(numbers, used)
-    return math.min(math.max(0, used - numbers[FIRST]), numbers[FIRST])
+    return math.min(math.max(0, used - numbers[1]), numbers[1])
   end
 
   -- Whether the borders are those around `now`.
   function fixed.knows(numbers, now)
-    return numbers[FIRST + 1] > 0 or (numbers[FIRST + 3] <= now and now < numbers[FIRST + 4])
+    return numbers[2] > 0 or (numbers[4] <= now and now < numbers[5])
   end
 
   function fixed.start(numbers, now)
@@ -80,7 +80,7 @@ makers.fixed_window = function()
       return asked, asked
     end
     local opens = 0
-    while asked >= stop or used + cost > numbers[FIRST] do
+    while asked >= stop or used + cost > numbers[1] do
       opens = start
       start, stop = window(numbers, stop)
       if not start then
@@ -95,7 +95,7 @@ makers.fixed_window = function()
   function fixed.take(numbers, state, now, cost, max_wait, from)
     state = fixed.step(numbers, state, now)
     local start, stop, used, booked = unpack(state)
-    if cost > numbers[FIRST] then
+    if cost > numbers[1] then
       return nil, state
     end
     local at, opens = room(numbers, state, math.max(now, from, start), cost)
@@ -110,7 +110,7 @@ makers.fixed_window = function()
 
   function fixed.charge(numbers, state, now, cost)
     local start, stop, used, booked = unpack(fixed.step(numbers, state, now))
-    return {start, stop, math.max(used, math.min(used + cost, 2 * numbers[FIRST] - booked)), booked}
+    return {start, stop, math.max(used, math.min(used + cost, 2 * numbers[1] - booked)), booked}
   end
 
   function fixed.give_back(numbers, state, now, cost, at)
@@ -126,7 +126,7 @@ makers.fixed_window = function()
 
   function fixed.forget_at(numbers, state)
     local _, stop, used, booked = unpack(state)
-    while booked > 0 or used > numbers[FIRST] do
+    while booked > 0 or used > numbers[1] do
       used, booked = booked + debt(numbers, used), 0
       stop = window_end(numbers, stop) or stop + 366 * 86400 * 1000000
     end

@@ -25,7 +25,7 @@ makers.gcra = function()
   end
 
   function gcra.take(numbers, state, now, _, max_wait, from)
-    local parts, size_us, size_part, depth_us, depth_part, fits = unpack(numbers, FIRST)
+    local parts, size_us, size_part, depth_us, depth_part, fits = unpack(numbers)
     local at = math.max(from, now)
     local new_us, new_part = later(state[1], state[2], at, 0)
     new_us, new_part = plus(new_us, new_part, size_us, size_part, parts)
@@ -40,7 +40,7 @@ makers.gcra = function()
   end
 
   function gcra.charge(numbers, state, now)
-    local parts, size_us, size_part, depth_us, depth_part = unpack(numbers, FIRST)
+    local parts, size_us, size_part, depth_us, depth_part = unpack(numbers)
     local base_us, base_part = later(state[1], state[2], now, 0)
     local new_us, new_part = plus(base_us, base_part, size_us, size_part, parts)
     local most_us, most_part = plus(depth_us, depth_part, depth_us, depth_part, parts)
@@ -50,7 +50,7 @@ makers.gcra = function()
   end
 
   function gcra.give_back(numbers, state, now, _, at)
-    local parts, size_us, size_part, depth_us, depth_part = unpack(numbers, FIRST)
+    local parts, size_us, size_part, depth_us, depth_part = unpack(numbers)
     local tat_us, tat_part, last, latest = unpack(state)
     local due = ceil_us(minus(tat_us, tat_part, depth_us, depth_part, parts))
     local is_last = at == last or (now < at and at == due)

@@ -25,7 +25,7 @@ makers.leaky_bucket = function()
   end
 
   function bucket.take(numbers, state, now, _, max_wait, from)
-    local parts, size_us, size_part, depth_us, depth_part, once_us, once_part = unpack(numbers, FIRST)
+    local parts, size_us, size_part, depth_us, depth_part, once_us, once_part = unpack(numbers)
     local asked = math.max(from, now)
     local new_us, new_part = later(state[1], state[2], asked, 0)
     new_us, new_part = plus(new_us, new_part, size_us, size_part, parts)
@@ -38,7 +38,7 @@ makers.leaky_bucket = function()
   end
 
   function bucket.charge(numbers, state, now)
-    local parts, size_us, size_part, depth_us, depth_part = unpack(numbers, FIRST)
+    local parts, size_us, size_part, depth_us, depth_part = unpack(numbers)
     local base_us, base_part = later(state[1], state[2], now, 0)
     local new_us, new_part = plus(base_us, base_part, size_us, size_part, parts)
     local most_us, most_part = plus(depth_us, depth_part, depth_us, depth_part, parts)
@@ -48,7 +48,7 @@ makers.leaky_bucket = function()
   end
 
   function bucket.give_back(numbers, state, now, _, at)
-    local parts, size_us, size_part, _, _, once_us, once_part = unpack(numbers, FIRST)
+    local parts, size_us, size_part, _, _, once_us, once_part = unpack(numbers)
     local drained_us, drained_part, booked, latest = unpack(state)
     local behind, is_last = 0, at == booked
     if not is_last then

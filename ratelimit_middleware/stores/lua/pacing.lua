@@ -7,7 +7,7 @@ makers.pacing = function()
   local pacing, queue = {}, the("queue")
 
   local function kept(numbers)
-    return queue.kept(numbers[FIRST + 2], numbers[FIRST + 3])
+    return queue.kept(numbers[3], numbers[4])
   end
 
   -- Idle for a minute.
@@ -30,7 +30,7 @@ makers.pacing = function()
   end
 
   function pacing.take(numbers, state, now, cost, max_wait, from)
-    local price_us, price_part, _, _, queueing, quota = unpack(numbers, FIRST)
+    local price_us, price_part, _, _, queueing, quota = unpack(numbers)
     local asked = math.max(from, now)
     if cost < 1 then
       return asked, state
@@ -44,7 +44,7 @@ makers.pacing = function()
   end
 
   function pacing.charge(numbers, state, now, cost)
-    local _, _, interval_us, interval_part, _, quota = unpack(numbers, FIRST)
+    local _, _, interval_us, interval_part, _, quota = unpack(numbers)
     local us, part = queue.charged(state[1], state[2], now, cost, quota, interval_us, interval_part)
     return {us, part}
   end
@@ -53,7 +53,7 @@ makers.pacing = function()
     if at ~= ceil_us(state[1], state[2]) then
       return state
     end
-    local us, part = queue.minus(state[1], state[2], numbers[FIRST], numbers[FIRST + 1])
+    local us, part = queue.minus(state[1], state[2], numbers[1], numbers[2])
     return {us, part}
   end
 

@@ -26,7 +26,7 @@ makers.penalty = function()
 
   function penalty.forget_at(numbers, state)
     local is_clean = state[1] == 0 and state[2] == 0
-    return is_clean and 0 or math.max(state[3], state[4]) + numbers[FIRST + 1]
+    return is_clean and 0 or math.max(state[3], state[4]) + numbers[2]
   end
 
   local function step(numbers, state, now)
@@ -60,12 +60,12 @@ makers.strike = function()
   end
 
   function strike.take(numbers, state, now)
-    local after, _, blocks = unpack(numbers, FIRST)
+    local after, _, blocks = unpack(numbers)
     local refusals, level, until_us, last = unpack(strike.charge(numbers, state, now))
     if now >= until_us then
       refusals, last = refusals + 1, now
       if refusals >= after then
-        until_us = now + numbers[FIRST + 3 + math.min(level, blocks - 1)]
+        until_us = now + numbers[4 + math.min(level, blocks - 1)]
         refusals, level = 0, level + 1
       end
     end

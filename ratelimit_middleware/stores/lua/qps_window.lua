@@ -40,7 +40,7 @@ makers.qps_window = function()
 
   function window.take(numbers, state, now, cost, max_wait, from)
     state = step(state, now)
-    local at = free_at(numbers[FIRST], state, math.max(now, from), cost)
+    local at = free_at(numbers[1], state, math.max(now, from), cost)
     if not at or at - now > max_wait then
       return nil, state
     end
@@ -49,7 +49,7 @@ makers.qps_window = function()
 
   function window.charge(numbers, state, now, cost)
     state = step(state, now)
-    cost = math.min(cost, 2 * numbers[FIRST] - slots.total(state))
+    cost = math.min(cost, 2 * numbers[1] - slots.total(state))
     return cost > 0 and slots.added(state, half_of(now), cost) or state
   end
 

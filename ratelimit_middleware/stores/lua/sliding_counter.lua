@@ -13,15 +13,15 @@ makers.sliding_counter = function()
 
   -- The estimate in permits, rounded up, with those booked ahead.
   local function used(numbers, state, now)
-    local slot, elapsed = slot_of(now, numbers[FIRST + 1])
+    local slot, elapsed = slot_of(now, numbers[2])
     state = slots.since(state, slot - 1)
     local before = #state > 0 and state[1] < slot and state[2] or 0
-    return slots.total(state) - product_over(before, elapsed, numbers[FIRST + 1])
+    return slots.total(state) - product_over(before, elapsed, numbers[2])
   end
 
   -- The first moment from `from` on with room for `cost` permits.
   local function free_at(numbers, state, from, cost)
-    local limit, period = unpack(numbers, FIRST)
+    local limit, period = unpack(numbers)
     state = slots.since(state, slot_of(from, period) - 1)
     local free = limit - cost - slots.total(state)
     for place = 1, #state, 2 do
@@ -44,11 +44,11 @@ makers.sliding_counter = function()
   counter.pack, counter.unpack = slots.pack, slots.unpack
 
   function counter.shifted(numbers, state, _, now)
-    return slots.gathered(state, (slot_of(now, numbers[FIRST + 1])))
+    return slots.gathered(state, (slot_of(now, numbers[2])))
   end
 
   function counter.take(numbers, state, now, cost, max_wait, from)
-    local limit, period = unpack(numbers, FIRST)
+    local limit, period = unpack(numbers)
     state = slots.since(state, slot_of(now, period) - 1)
     if cost > limit then
       return nil, state
@@ -61,7 +61,7 @@ makers.sliding_counter = function()
   end
 
   function counter.charge(numbers, state, now, cost)
-    local limit, period = unpack(numbers, FIRST)
+    local limit, period = unpack(numbers)
     local slot = slot_of(now, period)
     state = slots.since(state, slot - 1)
     cost = math.min(cost, 2 * limit - used(numbers, state, now))
@@ -69,14 +69,14 @@ makers.sliding_counter = function()
   end
 
   function counter.give_back(numbers, state, now, cost, at)
-    local period = numbers[FIRST + 1]
+    local period = numbers[2]
     local slot = slot_of(at, period)
     state = slots.since(state, slot_of(now, period) - 1)
     return slots.removed(state, slot, cost)
   end
 
   function counter.forget_at(numbers, state)
-    return #state > 0 and (state[#state - 1] + 2) * numbers[FIRST + 1] or 0
+    return #state > 0 and (state[#state - 1] + 2) * numbers[2] or 0
   end
 
   return counter

@@ -10,7 +10,7 @@ makers.smooth = function()
   local NOBODY, IDLE_KEPT = -1, 3600 * 1000000
 
   function smooth.start(numbers, now)
-    return {numbers[FIRST + 2], now, now, 0, NOBODY}
+    return {numbers[3], now, now, 0, NOBODY}
   end
 
   function smooth.pack(head, state)
@@ -28,7 +28,7 @@ makers.smooth = function()
   end
 
   function smooth.step(numbers, state, now)
-    local _, most, _, refill = unpack(numbers, FIRST)
+    local _, most, _, refill = unpack(numbers)
     if now <= state[2] then
       return state
     end
@@ -36,12 +36,12 @@ makers.smooth = function()
   end
 
   local function free(numbers, stored)
-    return numbers[FIRST + 4] == 1 and 0 or stored
+    return numbers[5] == 1 and 0 or stored
   end
 
   -- The area under the line above the threshold, then the stable interval; each part truncated.
   local function price(numbers, stored, taken)
-    local stable, _, _, _, is_cold, threshold, slope = unpack(numbers, FIRST)
+    local stable, _, _, _, is_cold, threshold, slope = unpack(numbers)
     if is_cold == 0 then
       return 0
     end
@@ -59,7 +59,7 @@ makers.smooth = function()
   local function booked(numbers, state, at, cost)
     local stored, next_free, run, before, taker = unpack(state)
     local taken = math.min(cost, stored)
-    local costs = price(numbers, stored, taken) + math.floor((cost - taken) * numbers[FIRST])
+    local costs = price(numbers, stored, taken) + math.floor((cost - taken) * numbers[1])
     if stored ~= 0 or at == taker then
       before, taker = stored, at
     end
@@ -75,14 +75,14 @@ makers.smooth = function()
   end
 
   local function used(numbers, state, now)
-    local stable, most = unpack(numbers, FIRST)
+    local stable, most = unpack(numbers)
     local debt = math.max(0, state[2] - now)
     return math.ceil(free(numbers, most) - free(numbers, state[1]) + debt / stable)
   end
 
   function smooth.charge(numbers, state, now, cost)
     state = smooth.step(numbers, state, now)
-    cost = math.min(cost, 2 * numbers[FIRST + 7] - used(numbers, state, now))
+    cost = math.min(cost, 2 * numbers[8] - used(numbers, state, now))
     return cost > 0 and booked(numbers, state, math.max(now, state[2]), cost) or state
   end
 
@@ -101,11 +101,11 @@ makers.smooth = function()
     end
     local again = booked(numbers, earlier_state, at, cost)
     local leads_here = again[1] == stored and again[2] == next_free
-    return leads_here and earlier_state[1] <= numbers[FIRST + 1] and earlier_state or state
+    return leads_here and earlier_state[1] <= numbers[2] and earlier_state or state
   end
 
   function smooth.forget_at(numbers, state)
-    local _, most, _, refill, is_cold = unpack(numbers, FIRST)
+    local _, most, _, refill, is_cold = unpack(numbers)
     local full = state[2] + math.ceil((most - state[1]) * refill)
     return is_cold == 1 and full or full + IDLE_KEPT
   end

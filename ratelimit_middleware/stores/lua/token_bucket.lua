@@ -15,7 +15,7 @@ makers.token_bucket = function()
   end
 
   function bucket.start(numbers, now)
-    return {numbers[FIRST], now, 0, 0, 0}
+    return {numbers[1], now, 0, 0, 0}
   end
 
   function bucket.pack(head, state)
@@ -32,7 +32,7 @@ makers.token_bucket = function()
   end
 
   function bucket.step(numbers, state, at)
-    local full, quantum, interval, parts = unpack(numbers, FIRST)
+    local full, quantum, interval, parts = unpack(numbers)
     local passed = (at - state[2]) * parts - state[3]
     if passed < interval then
       return state
@@ -45,7 +45,7 @@ makers.token_bucket = function()
 
   -- The refill that brings the balance to `level`, or brought it there.
   local function reaches(numbers, state, level)
-    local _, quantum, interval, parts = unpack(numbers, FIRST)
+    local _, quantum, interval, parts = unpack(numbers)
     local intervals = ceil_div(level - state[1], quantum)
     if math.abs(intervals) > LAST / interval then
       return intervals > 0 and math.huge or -math.huge
@@ -55,7 +55,7 @@ makers.token_bucket = function()
 
   -- Which refill is the latest up to a moment, counted from the one of the state.
   local function edges(numbers, state, at)
-    local _, _, interval, parts = unpack(numbers, FIRST)
+    local _, _, interval, parts = unpack(numbers)
     return -ceil_div(state[3] - (at - state[2]) * parts, interval)
   end
 
@@ -71,7 +71,7 @@ makers.token_bucket = function()
   end
 
   function bucket.charge(numbers, state, now, cost)
-    local full, quantum, interval, parts = unpack(numbers, FIRST)
+    local full, quantum, interval, parts = unpack(numbers)
     state = bucket.step(numbers, state, now)
     local before = ceil_div(state[3] - (now - state[2]) * parts, interval)
     local lowest = -full + before * quantum
@@ -80,7 +80,7 @@ makers.token_bucket = function()
   end
 
   function bucket.give_back(numbers, state, now, cost, at)
-    local full, quantum = unpack(numbers, FIRST)
+    local full, quantum = unpack(numbers)
     local is_last = at == state[4]
     local stepped = bucket.step(numbers, state, now)
     if at > state[5] then
@@ -99,7 +99,7 @@ makers.token_bucket = function()
   end
 
   function bucket.forget_at(numbers, state)
-    return reaches(numbers, state, numbers[FIRST])
+    return reaches(numbers, state, numbers[1])
   end
 
   return bucket

@@ -33,7 +33,7 @@ makers.token_bucket_greedy = function()
   end
 
   function bucket.take(numbers, state, now, _, max_wait, from)
-    local parts, size_us, size_part, depth_us, depth_part = unpack(numbers, FIRST)
+    local parts, size_us, size_part, depth_us, depth_part = unpack(numbers)
     state = bucket.step(state, now)
     local at = math.max(from, now)
     local ahead = bucket.step(state, at)
@@ -46,7 +46,7 @@ makers.token_bucket_greedy = function()
   end
 
   function bucket.charge(numbers, state, now)
-    local parts, size_us, size_part, depth_us, depth_part = unpack(numbers, FIRST)
+    local parts, size_us, size_part, depth_us, depth_part = unpack(numbers)
     state = bucket.step(state, now)
     local new_us, new_part = plus(state[1], state[2], size_us, size_part, parts)
     local most_us, most_part = plus(depth_us, depth_part, depth_us, depth_part, parts)
@@ -56,7 +56,7 @@ makers.token_bucket_greedy = function()
   end
 
   function bucket.give_back(numbers, state, now, _, at)
-    local parts, size_us, size_part, depth_us, depth_part = unpack(numbers, FIRST)
+    local parts, size_us, size_part, depth_us, depth_part = unpack(numbers)
     local behind, is_last = 0, at == state[4]
     if not is_last then
       size_us, size_part = earlier(size_us, size_part, depth_us, depth_part)

@@ -10,7 +10,7 @@ makers.warm_up = function()
   end
 
   local function permits(numbers, stored)
-    return math.min(numbers[FIRST + 5], math.max(1, math.floor(bucket.rate(numbers, stored))))
+    return math.min(numbers[6], math.max(1, math.floor(bucket.rate(numbers, stored))))
   end
 
   function warm_up.start(numbers, now)
@@ -56,7 +56,7 @@ makers.warm_up = function()
 
   function warm_up.step(numbers, state, now)
     state = advanced(numbers, state, now)
-    return of(state.stored, state.filled_ms, recent.pruned(state.passes, now - numbers[FIRST + 6]))
+    return of(state.stored, state.filled_ms, recent.pruned(state.passes, now - numbers[7]))
   end
 
   -- Whether tokens have been counted between two states: a second that is left out would be lost.
@@ -66,7 +66,7 @@ makers.warm_up = function()
 
   local function room_at(numbers, state, cost, limit)
     local passes = state.passes
-    return recent.room_at(passes, passes.in_log + cost - limit, numbers[FIRST + 6])
+    return recent.room_at(passes, passes.in_log + cost - limit, numbers[7])
   end
 
   -- `state` as of `at` already: its tokens are counted.
@@ -79,7 +79,7 @@ makers.warm_up = function()
 
   -- The first moment from `from` on at which `cost` permits are to be had if nobody comes.
   local function first(numbers, state, from, cost)
-    local quota = numbers[FIRST + 5]
+    local quota = numbers[6]
     if cost > quota then
       return nil
     end
@@ -110,9 +110,9 @@ makers.warm_up = function()
 
   -- Permits left, and the wait for the next one (`next_at` if known) or for all of them.
   local function left(numbers, state, now, next_at)
-    local passes, window = state.passes, numbers[FIRST + 6]
+    local passes, window = state.passes, numbers[7]
     local threshold = permits(numbers, state.stored)
-    local free = math.min(threshold - passes.passed[1] - passes.passed[2], numbers[FIRST + 5] - passes.in_log)
+    local free = math.min(threshold - passes.passed[1] - passes.passed[2], numbers[6] - passes.in_log)
     if recent.half_of(now) < passes.half then
       free = threshold - passes.in_log
     end
@@ -136,7 +136,7 @@ makers.warm_up = function()
 
   function warm_up.charge(numbers, state, now, cost)
     state = warm_up.step(numbers, state, now)
-    cost = math.min(cost, 2 * numbers[FIRST + 5] - state.passes.in_log)
+    cost = math.min(cost, 2 * numbers[6] - state.passes.in_log)
     return cost > 0 and booked(numbers, state, now, cost) or state
   end
 
@@ -147,9 +147,9 @@ makers.warm_up = function()
 
   function warm_up.forget_at(numbers, state)
     local passes = state.passes
-    local empty = passes.permits > 0 and passes.at + numbers[FIRST + 6] or 0
-    local missing = numbers[FIRST + 2] - state.stored + passes.passed[1] + passes.passed[2]
-    if missing == 0 or numbers[FIRST] == 0 then
+    local empty = passes.permits > 0 and passes.at + numbers[7] or 0
+    local missing = numbers[3] - state.stored + passes.passed[1] + passes.passed[2]
+    if missing == 0 or numbers[1] == 0 then
       return empty
     end
     local cold = bucket.full_in(numbers, state.filled_ms, missing)

@@ -9,7 +9,7 @@ makers.warm_up_pacing = function()
   local queue, slots = the("queue"), the("slots")
 
   local function kept(numbers)
-    return queue.kept(numbers[FIRST + 8], numbers[FIRST + 9])
+    return queue.kept(numbers[9], numbers[10])
   end
 
   -- Cold, and idle for a minute.
@@ -45,8 +45,8 @@ makers.warm_up_pacing = function()
     end
     local before = slots.count_at(passes, second - 1)
     -- A cold bucket has seconds without passes, in which it is in use all the same.
-    local in_use = numbers[FIRST + 4] == 0
-      and not is_after(second * 1000000, 0, queue.plus(us, part, numbers[FIRST + 8], numbers[FIRST + 9]))
+    local in_use = numbers[5] == 0
+      and not is_after(second * 1000000, 0, queue.plus(us, part, numbers[9], numbers[10]))
     stored, filled_ms = bucket.synchronised(numbers, stored, filled_ms, second, before, in_use)
     return {stored, filled_ms, us, part, us, part, slots.since(passes, second)}
   end
@@ -59,7 +59,7 @@ makers.warm_up_pacing = function()
   function pacing.take(numbers, state, now, cost, max_wait, from)
     state = pacing.step(numbers, state, now)
     local stored, filled_ms, us, part, older_us, older_part, passes = unpack(state)
-    local quota, queueing = numbers[FIRST + 5], numbers[FIRST + 6]
+    local quota, queueing = numbers[6], numbers[7]
     if quota == 0 then
       return nil, state
     end
@@ -75,7 +75,7 @@ makers.warm_up_pacing = function()
 
   function pacing.charge(numbers, state, now, cost)
     local stored, filled_ms, us, part, older_us, older_part, passes = unpack(pacing.step(numbers, state, now))
-    local quota = numbers[FIRST + 5]
+    local quota = numbers[6]
     us, part, cost = queue.charged(us, part, now, cost, quota, prices.single(numbers, stored))
     if cost > 0 then
       passes = slots.added(passes, bucket.second_of(now), cost)
@@ -100,8 +100,8 @@ makers.warm_up_pacing = function()
   function pacing.forget_at(numbers, state)
     local stored, filled_ms, us, part, _, _, passes = unpack(state)
     local idle = ceil_us(queue.plus(us, part, kept(numbers)))
-    local missing = numbers[FIRST + 2] - stored + slots.total(passes)
-    if missing == 0 or numbers[FIRST] == 0 then
+    local missing = numbers[3] - stored + slots.total(passes)
+    if missing == 0 or numbers[1] == 0 then
       return idle
     end
     local last = passes[#passes - 1] or 0

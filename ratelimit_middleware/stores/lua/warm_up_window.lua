@@ -9,12 +9,12 @@ makers.warm_up_window = function()
   local MILLI = 1000
 
   local function period_of(numbers, at)
-    local period = numbers[FIRST + 1]
+    local period = numbers[2]
     return (at - math.fmod(at, period)) / period
   end
 
   local function limit_at(numbers, cold)
-    local limit, _, _, top, bottom, full_cold = unpack(numbers, FIRST)
+    local limit, _, _, top, bottom, full_cold = unpack(numbers)
     if cold == 0 then
       return limit
     end
@@ -24,7 +24,7 @@ makers.warm_up_window = function()
 
   -- The cold left in a period, if nobody comes until then.
   local function cold_in(numbers, state, index)
-    local limit, _, _, _, _, full_cold, cold_limit = unpack(numbers, FIRST)
+    local limit, _, _, _, _, full_cold, cold_limit = unpack(numbers)
     local cold, quiet = state.cold, limit * MILLI
     if index <= state.index then
       return cold
@@ -41,7 +41,7 @@ makers.warm_up_window = function()
   end
 
   function warm_up.start(numbers, now)
-    return of(period_of(numbers, now), numbers[FIRST + 5], 0, 0, window.start())
+    return of(period_of(numbers, now), numbers[6], 0, 0, window.start())
   end
 
   local function own_text(state)
@@ -78,7 +78,7 @@ makers.warm_up_window = function()
 
   -- The booking at the first moment from `from` on, if nobody else comes: nil or the moment, the window.
   local function first_booking(numbers, state, now, cost, from)
-    local period = numbers[FIRST + 1]
+    local period = numbers[2]
     local first = math.max(state.index, period_of(numbers, from))
     local index = first
     while true do
@@ -144,7 +144,7 @@ makers.warm_up_window = function()
 
   function warm_up.with_room(numbers, state, now, cost)
     state = warm_up.step(numbers, state, now)
-    local new = window.without_oldest(state.window, state.window.used + cost - numbers[FIRST])
+    local new = window.without_oldest(state.window, state.window.used + cost - numbers[1])
     return of(state.index, state.cold, state.passed, state.peak, new)
   end
 
@@ -164,7 +164,7 @@ makers.warm_up_window = function()
   end
 
   function warm_up.forget_at(numbers, state)
-    local limit, period, _, _, _, full_cold = unpack(numbers, FIRST)
+    local limit, period, _, _, _, full_cold = unpack(numbers)
     local empty = window.forget_at(numbers, state.window)
     local index = state.index + 1
     local missing = full_cold - cold_in(numbers, state, index)
