@@ -12,6 +12,7 @@ __all__ = ["LONGEST_ADDRESS", "Address", "Remembered", "folded", "parse_address"
 
 Address: TypeAlias = IPv4Address | IPv6Address
 _K = TypeVar("_K", bound="Hashable | None")
+_V = TypeVar("_V")
 
 LONGEST_ADDRESS = 100
 """Characters of an IPv6 address with zone, brackets and port; what is longer is none."""
@@ -22,7 +23,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052, 2.1
 _WITH_PORT = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<v4>[0-9.]+))(?::(?:[0-9]{1,5}|_[A-Za-z0-9._-]+))?")
 
 
-class Remembered(dict[_K, str]):
+class Remembered(dict[_K, _V]):
     """The answers of a function by its argument: a bounded number of them, and those of short texts only.
 
     Looked up as a dict, so that what is known costs no call of Python.
@@ -34,12 +35,12 @@ class Remembered(dict[_K, str]):
 
     __slots__ = ("_function", "_longest")
 
-    def __init__(self, function: Callable[[_K], str], longest: int) -> None:
+    def __init__(self, function: Callable[[_K], _V], longest: int = LONGEST_ADDRESS) -> None:
         super().__init__()
         self._function = function
         self._longest = longest
 
-    def __missing__(self, asked: _K) -> str:
+    def __missing__(self, asked: _K) -> _V:
         """Ask the function."""
         answer = self._function(asked)
         if not isinstance(asked, str) or len(asked) <= self._longest:

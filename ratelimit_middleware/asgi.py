@@ -137,8 +137,8 @@ class RateLimitMiddleware:
                 return
             verdict, receive = verdict._replace(bookings=turn.bookings), turn.receive
         # Here and not in a coroutine of its own, which would cost as much as a look-up of the rules.
-        scope[TOLD], is_told_here = told_of(outer, verdict, reply, registry.place)
-        telling = _adding(reply, send) if is_told_here else send
+        told = scope[TOLD] = told_of(outer, verdict, reply, registry.place)
+        telling = _adding(reply, send) if told[1] is reply and reply else send
         try:
             if verdict.bookings:
                 await self._serve(registry.settler.begin(verdict, view), scope, receive, telling)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 __all__ = ["UNCHECKED", "Decision", "Outcome", "Policy", "Verdict"]
@@ -98,7 +99,7 @@ class Verdict(NamedTuple):
     binding: Outcome | None
     shadows: tuple[Outcome, ...]
     bookings: tuple[Any, ...] = ()
-    asked: list[Any] = []  # noqa: RUF012 - of a tuple: shared, and never added to
+    asked: Sequence[Any] = ()
 
     @property
     def violated(self) -> tuple[str, ...]:

@@ -14,8 +14,9 @@ from ratelimit_middleware.faults import FaultLogs
 from ratelimit_middleware.request import Kind, RequestView
 from ratelimit_middleware.rules.flow import FlowKind, FlowLimit
 from ratelimit_middleware.rules.limit import Limit
-from ratelimit_middleware.rules.match import Counted, Matcher
+from ratelimit_middleware.rules.match import Matcher
 from ratelimit_middleware.rules.model import Rule, RuleSet
+from ratelimit_middleware.rules.plan import Counted
 from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.verdicts import listed
 from ratelimit_middleware.views import Views

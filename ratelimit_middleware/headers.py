@@ -13,6 +13,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
+from ratelimit_middleware.addresses import Remembered
 from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.decision import Decision, Outcome, Policy, Verdict
 
@@ -167,24 +168,23 @@ def _draft_11_writer(
         comma: between members.
         field: the name `RateLimit`.
     """
+    known = Remembered(prepared)
 
     def write(outcomes: Sequence[Outcome], binding: Outcome) -> list[tuple[_T, _T]]:
         policy, decision = binding
-        policies, state = prepared(policy)
+        policies, state = known[policy]
         if len(outcomes) > 1:
-            policies = (policies[0], comma.join([prepared(policy)[0][1] for policy, _ in outcomes]))
+            policies = (policies[0], comma.join([known[policy][0][1] for policy, _ in outcomes]))
         return [policies, (field, state % _left(decision))]
 
     return write
 
 
-@lru_cache(maxsize=4096)
 def _as_text(policy: Policy) -> tuple[tuple[str, str], str]:
     name, member = _words(policy)
     return ("RateLimit-Policy", member), name.replace("%", "%%") + ";r=%d;t=%d"
 
 
-@lru_cache(maxsize=4096)
 def _as_octets(policy: Policy) -> tuple[tuple[bytes, bytes], bytes]:
     (name, member), state = _as_text(policy)
     return (name.lower().encode(), member.encode()), state.encode()

@@ -26,8 +26,8 @@ request makes one and hardly any looks into it:
 """
 
 
-def told_of(outer: Told | None, verdict: Verdict, fields: list[Any], place: object) -> tuple[Told, bool]:
-    """What an instance leaves for those further in, and whether it adds the fields itself.
+def told_of(outer: Told | None, verdict: Verdict, fields: list[Any], place: object) -> Told:
+    """What an instance leaves for those further in; it adds its fields itself if they are in there.
 
     Args:
         outer: what the instance around it has done.
@@ -36,12 +36,12 @@ def told_of(outer: Told | None, verdict: Verdict, fields: list[Any], place: obje
         place: where its counts live.
     """
     if outer is None or not outer[1]:
-        return (verdict, fields, place, verdict.asked, outer), bool(fields)
+        return (verdict, fields, place, [*verdict.asked], outer)
     tightest, outer_fields, *_ = outer
     if fields and is_tighter(verdict, tightest):
         tightest = verdict
         outer_fields[:] = fields
-    return (tightest, outer_fields, place, verdict.asked, outer), False
+    return (tightest, outer_fields, place, [*verdict.asked], outer)
 
 
 def withdraw(told: Told | None) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from ratelimit_middleware.asking import failures, heard
-from ratelimit_middleware.checking import DeniedError, add_varying, is_uncovered
+from ratelimit_middleware.checking import Asked, Checking, DeniedError
 from ratelimit_middleware.clock import Clock
 from ratelimit_middleware.decision import UNCHECKED, Decision, Verdict
 from ratelimit_middleware.errors import StoreError
@@ -19,17 +19,15 @@ from ratelimit_middleware.nested import Told, has_asked
 from ratelimit_middleware.penalties import Due, blocking, strikes_due, told
 from ratelimit_middleware.reporter import note_checks
 from ratelimit_middleware.request import RequestView
-from ratelimit_middleware.rules.match import Counted, Matcher
+from ratelimit_middleware.rules.match import Matcher
 from ratelimit_middleware.rules.model import Limit, RuleSet
+from ratelimit_middleware.rules.plan import Counted
 from ratelimit_middleware.settler import Settler
 from ratelimit_middleware.settling import Booking
 from ratelimit_middleware.stores.base import AsyncStore, Check, Store
 from ratelimit_middleware.verdicts import UNLIMITED, denied, judged, listed, watched
 
 __all__ = ["LimiterRegistry"]
-
-_new = tuple.__new__
-"""Past the constructors of named tuples, which cost several times what they do."""
 
 
 class LimiterRegistry:
@@ -69,23 +67,22 @@ class LimiterRegistry:
         matcher = Matcher(ruleset)
         self._match = matcher.match
         self._default = matcher.default
-        self._fallback = matcher.fallback
         limits = [limit for rule in ruleset.rules for limit in rule.limits]
         self._has_lists = ruleset.deny is not None or ruleset.exempt is not None
-        self._route_of = route_of if any(limit.by_route for limit in limits) else None
+        self._checking = Checking(matcher, route_of if any(limit.by_route for limit in limits) else None)
         self.chains = any(limit.chain for rule in ruleset.rules for limit in rule.all_limits)
         self._asks = any(limit.awaited() for limit in limits)
         self.awaits = self._asks or self._async_store is not None
         self._watches = ruleset.shadow
-        self._hides = any(limit.penalty or limit.sheds or limit.charging() for limit in limits)
-        self._notes = False
-        self._is_plain = not (self._watches or self._hides)
+        hides = any(limit.penalty or limit.sheds or limit.charging() for limit in limits)
+        self._judge = _judged_by_what_is_told if hides else judged
+        self._is_plain = not (self._watches or hides)
         self._settles = any(limit.settle for limit in limits)
         may_fail = any(
             limit.cost_of or limit.choose or any(part.kind in SAID_BY_APP for part in limit.key)
             for limit in limits
         )
-        self._checks = self._checks_that_may_fail if may_fail else self._counting
+        self._checks = self._unnoted_checks = self._checks_that_may_fail if may_fail else self._checking.asked
 
     def admit(self, view: RequestView, outer: Told | None = None) -> Verdict:
         """Decide a request against a store called from threads.
@@ -111,7 +108,9 @@ class LimiterRegistry:
         if not checks:
             return UNLIMITED._replace(asked=asked) if asked else UNLIMITED
         decisions = self._take(checks)
-        verdict = self._verdict(limits, checks, decisions, asked)
+        verdict = self._judge(limits, decisions, asked)
+        if verdict.wait_ns or self._settles:
+            verdict = _booked(verdict, limits, checks, decisions)
         if self._is_plain:
             return verdict
         due = strikes_due(verdict, limits, checks, decisions)
@@ -150,7 +149,11 @@ class LimiterRegistry:
             return UNLIMITED._replace(asked=asked) if asked else UNLIMITED
         store = self._async_store
         decisions = self._take(checks) if store is None else await store.take_async(checks)
-        verdict = self._verdict(limits, checks, decisions, asked)
+        verdict = self._judge(limits, decisions, asked)
+        if verdict.wait_ns or self._settles:
+            verdict = _booked(verdict, limits, checks, decisions)
+        if self._is_plain:
+            return verdict
         due = strikes_due(verdict, limits, checks, decisions)
         strikes: Sequence[Decision] = ()
         if due:
@@ -167,7 +170,7 @@ class LimiterRegistry:
 
     def note_checks(self) -> None:
         """Leave in the view of each request what is checked, for a `Reporter`."""
-        self._notes = True
+        self._checks = self._noted_checks
 
     @property
     def store(self) -> Store | AsyncStore:
@@ -201,26 +204,6 @@ class LimiterRegistry:
         ]
         return [limit for limit, _ in left], [check for _, check in left]
 
-    def _verdict(
-        self,
-        limits: Sequence[Limit],
-        checks: Sequence[Check],
-        decisions: Sequence[Decision],
-        asked: list[Check],
-    ) -> Verdict:
-        """The verdict, with what must be heard of again."""
-        hides = self._hides
-        verdict = judged(*told(limits, decisions), asked) if hides else judged(limits, decisions, asked)
-        if not (verdict.wait_ns or self._settles):
-            return verdict
-        bookings = tuple(
-            Booking(check, decision.at_ns, limit.settle)
-            for limit, check, decision in zip(limits, checks, decisions, strict=True)
-            if decision.allowed and (verdict.allowed or check.shadow) and (verdict.wait_ns or limit.settle)
-            if decision is not UNCHECKED
-        )
-        return verdict._replace(bookings=bookings)
-
     @property
     def _threaded_store(self) -> Store:
         return self._refuse_to_call(()) if self._store is None else self._store
@@ -238,37 +221,36 @@ class LimiterRegistry:
             for asked in limit.awaited():
                 await heard(asked, view)
 
-    def _checks_that_may_fail(self, view: RequestView) -> tuple[list[Limit], list[Check]]:
+    def _checks_that_may_fail(self, view: RequestView) -> Asked:
         """The same where functions of the app are asked; those that fail are told to the log."""
         try:
-            return self._counting(view)
+            return self._checking.asked(view)
         finally:
             for failure in failures(view):
                 self._faults.report(*failure)
 
-    def _counting(self, view: RequestView) -> tuple[list[Limit], list[Check]]:
-        """The limits that count for the request, and what to ask the store about each."""
-        limits: list[Limit] = []
-        checks: list[Check] = []
-        skipped: list[Limit] = []
-        counted = self._match(view)
-        template = None if self._route_of is None else self._route_of(view)
-        for limit, pattern in counted:
-            route = template or pattern
-            if limit.plain:
-                key = limit.build_key(view, route)
-                limits.append(limit)
-                # fmt: off
-                checks.append(_new(Check, (
-                    key, limit.algorithm, limit.overflow, limit.cost, limit.max_wait_ns, limit.shadow,
-                    limit.on_error,
-                )))
-                # fmt: on
-            elif not add_varying(limit, view, route, limits, checks):
-                skipped.append(limit)
-        if skipped and is_uncovered(counted, skipped):
-            for limit, pattern in self._fallback(view):
-                add_varying(limit, view, template or pattern, limits, checks)
-        if self._notes:
-            note_checks(view, limits, checks)
-        return limits, checks
+    def _noted_checks(self, view: RequestView) -> Asked:
+        """The same, left in the view."""
+        asked = self._unnoted_checks(view)
+        note_checks(view, *asked)
+        return asked
+
+
+def _judged_by_what_is_told(
+    limits: Sequence[Limit], decisions: Sequence[Decision], asked: Sequence[Check]
+) -> Verdict:
+    """One verdict where some limits say nothing to clients."""
+    return judged(*told(limits, decisions), asked)
+
+
+def _booked(
+    verdict: Verdict, limits: Sequence[Limit], checks: Sequence[Check], decisions: Sequence[Decision]
+) -> Verdict:
+    """The verdict, with what must be heard of again."""
+    bookings = tuple(
+        Booking(check, decision.at_ns, limit.settle)
+        for limit, check, decision in zip(limits, checks, decisions, strict=True)
+        if decision.allowed and (verdict.allowed or check.shadow) and (verdict.wait_ns or limit.settle)
+        if decision is not UNCHECKED
+    )
+    return verdict._replace(bookings=bookings)

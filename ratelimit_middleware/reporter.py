@@ -11,8 +11,8 @@ from ratelimit_middleware.events import CHECKED, Hook, Shadow, VerdictEvent, Ver
 from ratelimit_middleware.faults import HOOK_FAILED, FaultLog
 from ratelimit_middleware.identity import REGISTERED_METHODS, client_address
 from ratelimit_middleware.request import RequestView
-from ratelimit_middleware.rules.match import Counted
 from ratelimit_middleware.rules.model import Limit, RuleSet
+from ratelimit_middleware.rules.plan import Counted
 from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.verdicts import DENIED, EXEMPT, UNDECIDED, WOULD_DENY
 

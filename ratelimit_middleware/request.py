@@ -114,11 +114,20 @@ class Asked:
 class AsgiView:
     """A view of an ASGI `http` or `websocket` scope."""
 
-    __slots__ = ("_memo", "_scope")
+    __slots__ = ("_memo", "_scope", "peer", "target")
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self._memo: dict[str, Any] | None = None
+        # Hardly a request goes without these two, and a property costs more than they do.
+        client = scope.get("client")
+        self.peer: str | None = (client[0] or None) if client else None
+        self.target: tuple[object, ...] = (
+            scope["type"],
+            scope.get("method"),
+            scope["path"],
+            scope.get("root_path"),
+        )
 
     @property
     def kind(self) -> Kind:
@@ -129,12 +138,6 @@ class AsgiView:
     def method(self) -> str:
         """The method, upper case."""
         return str(self._scope.get("method", "GET")).upper()
-
-    @property
-    def target(self) -> tuple[object, ...]:
-        """What the scope says of them."""
-        scope = self._scope
-        return (scope["type"], scope.get("method"), scope["path"], scope.get("root_path"))
 
     @property
     def is_head(self) -> bool:
@@ -155,12 +158,6 @@ class AsgiView:
         if root:
             path = without_root(path, root.rstrip("/"))
         return path or "/"
-
-    @property
-    def peer(self) -> str | None:
-        """The client's address in the scope, if it has one."""
-        client = self._scope.get("client")
-        return (client[0] or None) if client else None
 
     @property
     def host(self) -> str:
@@ -209,11 +206,13 @@ class AsgiView:
 class WsgiView:
     """A view of a WSGI environ."""
 
-    __slots__ = ("_environ", "_memo")
+    __slots__ = ("_environ", "_memo", "peer", "target")
 
     def __init__(self, environ: Environ) -> None:
         self._environ = environ
         self._memo: dict[str, Any] | None = None
+        self.peer: str | None = environ.get("REMOTE_ADDR") or None
+        self.target: tuple[object, ...] = (environ.get("REQUEST_METHOD"), environ.get("PATH_INFO"))
 
     @property
     def kind(self) -> Kind:
@@ -226,11 +225,6 @@ class WsgiView:
         return str(self._environ.get("REQUEST_METHOD", "GET")).upper()
 
     @property
-    def target(self) -> tuple[object, ...]:
-        """What the environ says of them."""
-        return (self._environ.get("REQUEST_METHOD"), self._environ.get("PATH_INFO"))
-
-    @property
     def is_head(self) -> bool:
         """Whether the method is `HEAD` to the letter."""
         return bool(self._environ.get("REQUEST_METHOD") == "HEAD")
@@ -240,11 +234,6 @@ class WsgiView:
         """`PATH_INFO` (PEP 3333 hands the UTF-8 bytes over as latin-1 text), without `SCRIPT_NAME`."""
         raw: str = self._environ.get("PATH_INFO", "")
         return raw.encode("latin-1").decode("utf-8", "replace") or "/"
-
-    @property
-    def peer(self) -> str | None:
-        """`REMOTE_ADDR`, if it is set and not empty."""
-        return self._environ.get("REMOTE_ADDR") or None
 
     @property
     def host(self) -> str:

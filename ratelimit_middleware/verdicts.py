@@ -53,9 +53,7 @@ def listed(ruleset: RuleSet, view: RequestView) -> Verdict | None:
     return EXEMPT if ruleset.exempt and ruleset.exempt(view) else None
 
 
-def judged(
-    limits: Sequence[Limit], decisions: Sequence[Decision], asked: list[Check] | None = None
-) -> Verdict:
+def judged(limits: Sequence[Limit], decisions: Sequence[Decision], asked: Sequence[Check] = ()) -> Verdict:
     """One verdict from the decisions of all limits that count, in the same order.
 
     A limit that was let through unchecked has nothing to tell: it is not among the outcomes.
@@ -69,7 +67,7 @@ def judged(
     if decision is not UNCHECKED and not limits[0].shadow:  # the common case, for a third of the price
         outcome = _new(Outcome, (limits[0].policy, decision))
         allowed, _, wait_ns, retry_after_ns, _, _, _ = decision
-        return _new(Verdict, (allowed, wait_ns, retry_after_ns, (outcome,), outcome, (), (), asked or []))
+        return _new(Verdict, (allowed, wait_ns, retry_after_ns, (outcome,), outcome, (), (), asked))
     outcomes: list[Outcome] = []
     shadows: list[Outcome] = []
     binding: Outcome | None = None
@@ -91,7 +89,7 @@ def judged(
         allowed, wait_ns, retry_after_ns = False, 0, binding.decision.retry_after_ns
     # fmt: off
     return _new(Verdict, (
-        allowed, wait_ns, retry_after_ns, tuple(outcomes), binding, tuple(shadows), (), asked or [],
+        allowed, wait_ns, retry_after_ns, tuple(outcomes), binding, tuple(shadows), (), asked,
     ))
     # fmt: on
 

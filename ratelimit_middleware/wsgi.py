@@ -123,9 +123,8 @@ class RateLimitMiddleware:
             withdraw(outer)
             self._tell(undone(verdict.bookings))
             return _refuse(start_response, reply)
-        told, is_told_here = told_of(outer, verdict, reply, self._registry.place)
-        environ[TOLD] = told
-        telling = _adding(reply, start_response) if is_told_here else start_response
+        told = environ[TOLD] = told_of(outer, verdict, reply, self._registry.place)
+        telling = _adding(reply, start_response) if told[1] is reply and reply else start_response
         try:
             if verdict.bookings:
                 return self._serve(self._registry.settler.begin(verdict, view), environ, telling)

@@ -26,7 +26,7 @@ from ratelimit_middleware.decision import Decision
 __all__ = ["SlidingWindow"]
 
 _ENTRY, _SIZE = hits.ENTRY, hits.SIZE
-_unpack = _ENTRY.unpack_from
+_entries = _ENTRY.iter_unpack
 _new = tuple.__new__
 """Past the constructor of `Decision`, which costs as much as the arithmetic before it."""
 
@@ -81,8 +81,7 @@ class SlidingWindow:
         used, log = state
         horizon_ns = now_ns - self.period_ns
         gone = 0
-        while gone < len(log):
-            _, last_ns, permits = _unpack(log, gone)
+        for _, last_ns, permits in _entries(log):
             if last_ns > horizon_ns:
                 break
             used -= permits
@@ -90,17 +89,20 @@ class SlidingWindow:
         return (used, log[gone:]) if gone else state
 
     def take(
-        self, state: State, now_ns: int, cost: int = 1, max_wait_ns: int | None = 0, from_ns: int = 0
+        self,
+        state: State,
+        now_ns: int,
+        cost: int = 1,
+        max_wait_ns: int | None = 0,
+        from_ns: int = 0,
+        within: int | None = None,
     ) -> tuple[Decision, State]:
-        """Book `cost` permits at the first moment the window has room; see `Algorithm.take`."""
-        return self.take_within(self.limit, state, now_ns, cost, max_wait_ns, from_ns)
+        """Book `cost` permits at the first moment the window has room; see `Algorithm.take`.
 
-    def take_within(
-        self, limit: int, state: State, now_ns: int, cost: int, max_wait_ns: int | None, from_ns: int
-    ) -> tuple[Decision, State]:
-        """`take` under another limit, at most the window's own (a warm-up threshold)."""
-        state = self.step(state, now_ns)
-        used, log = state
+        `within` is another limit, at most the window's own (a warm-up threshold).
+        """
+        limit = self.limit if within is None else within
+        state = used, log = self.step(state, now_ns)
         at_ns = from_ns if from_ns > now_ns else now_ns
         used += cost
         if used > limit:

@@ -75,9 +75,7 @@ class WarmUpWindow(ColdWindow):
         """
         state = self.step(state, now_ns)
         if from_ns <= now_ns:
-            decision, window = self.window.take_within(
-                self.limit_at(state[1]), state[4:], now_ns, cost, 0, now_ns
-            )
+            decision, window = self.window.take(state[4:], now_ns, cost, 0, now_ns, self.limit_at(state[1]))
             if decision.allowed:
                 return self._grant(decision, state, window, now_ns, cost)
         decision, window = self._first(state, now_ns, cost, max(from_ns, now_ns))
@@ -98,7 +96,7 @@ class WarmUpWindow(ColdWindow):
         index = first = max(state[0], from_ns // period_ns)
         while True:
             limit = self.limit_at(self.cold_in(state, index))
-            decision, window = self.window.take_within(limit, state[4:], now_ns, cost, None, from_ns)
+            decision, window = self.window.take(state[4:], now_ns, cost, None, from_ns, limit)
             reached = decision.at_ns // period_ns
             if index > first and not decision.allowed:
                 return decision, window

@@ -15,8 +15,8 @@ from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.rules.charges import ChargedIf, ChargedOn, UnmatchedFree
 from ratelimit_middleware.rules.choices import AskedLimit, Overrides, Released
 from ratelimit_middleware.rules.key_grammar import key_text
-from ratelimit_middleware.rules.match import Counted
 from ratelimit_middleware.rules.model import Limit, Rule, RuleSet
+from ratelimit_middleware.rules.plan import Counted
 from ratelimit_middleware.rules.settle import Settle
 from ratelimit_middleware.rules.tiers import Tiers
 from ratelimit_middleware.stores.base import Check

@@ -60,11 +60,7 @@ class _LitestarView(AsgiView):
     def __init__(self, mounts: _Mounts, scope: Scope) -> None:
         super().__init__(scope)
         self._mounts = mounts
-
-    @property
-    def target(self) -> tuple[object, ...]:
-        """With what the path depends on besides."""
-        return (*super().target, self._mounts.stand())
+        self.target = (*self.target, mounts.stand())  # what the path depends on besides
 
     @property
     def path(self) -> str:

@@ -24,6 +24,9 @@ __all__ = ["Limit", "Strikes"]
 _NO_QUOTA = (Adaptive, Concurrency, Related)
 """Arithmetic that says nothing of how often somebody may come."""
 
+_NO_MORE = frozenset({"ip", "global"})
+"""Parts of a key that say no more of a request than the client's address."""
+
 
 class Strikes(NamedTuple):
     """What a penalty counts.
@@ -66,6 +69,7 @@ class Limit:
         overflow: key of the bucket that new clients share when the store is full.
         watching: the same limit for clients that are not in its share.
         plain: nothing but the key depends on the request.
+        by_address: and the key on the client's address alone.
         covers: with it checked, a request needs no `default`.
         by_route: the route that the app serves a request with is part of the key.
         sheds: it is about the state of the server, not about clients.
@@ -93,6 +97,7 @@ class Limit:
     overflow: str = field(init=False, repr=False, compare=False)
     watching: Limit | None = field(init=False, repr=False, compare=False)
     plain: bool = field(init=False, repr=False, compare=False)
+    by_address: bool = field(init=False, repr=False, compare=False)
     covers: bool = field(init=False, repr=False, compare=False)
     by_route: bool = field(init=False, repr=False, compare=False)
     sheds: bool = field(init=False, repr=False, compare=False)
@@ -108,6 +113,7 @@ class Limit:
             and self.missing == "ip"
         )
         object.__setattr__(self, "plain", plain)
+        object.__setattr__(self, "by_address", plain and {part.kind for part in self.key} <= _NO_MORE)
         watching = replace(self, share=None, shadow=True, penalty=None) if self.share else None
         object.__setattr__(self, "watching", watching)
         object.__setattr__(self, "sheds", isinstance(self.algorithm, Adaptive))

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
 
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.rules.entries import Entries, Entry
 from ratelimit_middleware.rules.model import Limit, Rule, RuleSet
+from ratelimit_middleware.rules.plan import Counted, Plan
 from ratelimit_middleware.rules.recent import Recent
 from ratelimit_middleware.rules.relations import NOTHING, Relations
 
 __all__ = ["Counted", "Matcher"]
-
-Counted: TypeAlias = tuple[tuple[Limit, str], ...]
-"""The limits that count, in order, each with the pattern of the route that matched (empty for `always`
-and `default`)."""
 
 _CACHE_ENTRIES = 2048  # in each of two generations
 _CACHE_TEXT = 512
@@ -59,7 +55,7 @@ class Matcher:
             rule.skip_preflight or (rule.skip_preflight is None and ruleset.skip_preflight)
             for rule in ruleset.rules
         )
-        self._cache: Recent[tuple[object, ...], Counted] = Recent(_CACHE_ENTRIES)
+        self._cache: Recent[tuple[object, ...], Plan] = Recent(_CACHE_ENTRIES)
 
     def match(self, view: RequestView) -> Counted:
         """Every limit that counts for the request, in the order `always`, `limits`, `default`.
@@ -69,10 +65,14 @@ class Matcher:
         unlimited or a limit of `limits` that is not a shadow counts. Where routers may read the path or the
         host in several ways, the limits of all of them count, and `default` if one of them is not covered.
         """
-        counted = self._cache.young.get(view.target)
-        return self._matched(view) if counted is None else counted
+        return self.plan(view).counted
 
-    def _matched(self, view: RequestView) -> Counted:
+    def plan(self, view: RequestView) -> Plan:
+        """The same, with what is made ready of it."""
+        plan = self._cache.young.get(view.target)
+        return self._matched(view) if plan is None else plan
+
+    def _matched(self, view: RequestView) -> Plan:
         """The same for a request of whose target no answer is at hand."""
         kind: str = view.kind
         method, host, key = view.method, view.host if self._by_host else "", view.target
@@ -80,17 +80,15 @@ class Matcher:
         if may_be_preflight and _is_preflight(view):
             kind = _PREFLIGHT
         if host.__class__ is not str:  # `Doubtful`, equal to what is not
-            return self._counted(kind, method, view.path, host)
+            return Plan(self._counted(kind, method, view.path, host))
         if self._by_host or may_be_preflight:  # not by the target alone, so `match` must not find it
             key = (*key, kind, host)
-        counted = self._cache.young.get(key)
-        if counted is None:
-            counted = self._cache.renewed(key)
-        if counted is None:
-            counted = self._counted(kind, method, view.path, host)
+        plan = self._cache.young.get(key) or self._cache.renewed(key)
+        if plan is None:
+            plan = Plan(self._counted(kind, method, view.path, host))
             if len(str(key)) <= _CACHE_TEXT:
-                self._cache.put(key, counted)
-        return counted
+                self._cache.put(key, plan)
+        return plan
 
     def fallback(self, view: RequestView) -> Counted:
         """The limits of `default`, for a request that all limits of routes have been passed over for."""

@@ -160,7 +160,7 @@ def test_what_is_remembered_stays_bounded() -> None:
 
 def test_the_router_is_not_asked_unless_a_key_has_the_route() -> None:
     middleware = RateLimitMiddleware(starlette_app(), {"limits": {"/**": "1/minute"}})
-    assert middleware._registry._route_of is None
+    assert middleware._registry._checking._route_of is None
 
 
 @pytest.mark.anyio

@@ -28,7 +28,13 @@ class Restless(SlidingWindow):
     """Admits always, a moment after the one asked for."""
 
     def take(
-        self, state: State, now_ns: int, cost: int = 1, max_wait_ns: int | None = 0, from_ns: int = 0
+        self,
+        state: State,
+        now_ns: int,
+        cost: int = 1,
+        max_wait_ns: int | None = 0,
+        from_ns: int = 0,
+        within: int | None = None,
     ) -> tuple[Decision, State]:
         at_ns = max(now_ns, from_ns) + 1
         return granted(at_ns, now_ns, self.limit, 5, 0), state
