@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -47,6 +48,11 @@ def client(server: RedisServer) -> Iterator[Redis]:
         yield client
 
 
+def patient(server: RedisServer, **settings: Any) -> RedisStore:
+    """A store that a busy machine does not make give up."""
+    return RedisStore(server.url, timeout=10, **settings)
+
+
 def broken(client: Redis, store: RedisStore, kind: str) -> None:
     """Make `a|broken` a bucket that cannot be counted."""
     if kind == "list":
@@ -60,7 +66,7 @@ def broken(client: Redis, store: RedisStore, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["list", "cut off"])
 def test_those_who_share_its_call_are_answered(server: RedisServer, client: Redis, kind: str) -> None:
-    store = RedisStore(server.url)
+    store = patient(server)
     broken(client, store, kind)
 
     async def together() -> None:
@@ -100,7 +106,7 @@ def test_a_log_that_is_cut_off_is_not_read_as_a_shorter_one(
 
 def test_its_client_does_not_open_the_breaker(server: RedisServer, client: Redis) -> None:
     guard = GuardedDualStore(
-        RedisStore(server.url), StoreSettings(on_error="fallback", expected_workers=5), clock=ManualClock()
+        patient(server), StoreSettings(on_error="fallback", expected_workers=5), clock=ManualClock()
     )
     client.rpush("ratelimit:a|broken", "x")
     got: list[Decision] = [guard.take([check("a|broken")])[0] for _ in range(12)]
@@ -111,7 +117,7 @@ def test_its_client_does_not_open_the_breaker(server: RedisServer, client: Redis
 
 
 def test_a_user_that_may_read_nothing_does_open_it(server: RedisServer, client: Redis) -> None:
-    guard = GuardedDualStore(RedisStore(server.url), StoreSettings(on_error="allow"), clock=ManualClock())
+    guard = GuardedDualStore(patient(server), StoreSettings(on_error="allow"), clock=ManualClock())
     client.acl_setuser("default", enabled=True, commands=["-get"])
     for _ in range(5):
         assert guard.take([check("a|1")])[0].allowed
@@ -120,7 +126,7 @@ def test_a_user_that_may_read_nothing_does_open_it(server: RedisServer, client: 
 
 
 def test_it_can_be_listed_and_reset(server: RedisServer, client: Redis) -> None:
-    store = RedisStore(server.url)
+    store = patient(server)
     client.rpush("ratelimit:a|broken", "x")
     client.set(b"ratelimit:\xff is no text", b"x")
     assert list(store.scan()) == ["a|broken"]
@@ -158,7 +164,7 @@ def _spoilt(state: bytes, chance: random.Random) -> bytes:
 
 
 def test_one_with_other_numbers_counts_as_none(server: RedisServer, client: Redis) -> None:
-    store = RedisStore(server.url, timeout=10)
+    store = patient(server, clock=ManualClock())  # the day does not end meanwhile
     store.take([check("a|1", FixedWindow(5, "day"))])
     entry = client.get("ratelimit:a|1")
     assert isinstance(entry, bytes)
