@@ -1,18 +1,20 @@
-"""A primary, its replica and a sentinel of the tests' own, on this host."""
+"""A primary, its replica and a sentinel of the tests' own, on this host; and two that speak TLS."""
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from redis import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from tests.redis_cluster import free_ports, wait_until
-from tests.redis_server import find_server
+from tests.redis_server import RedisServer, find_server, make_certificate
 
-__all__ = ["Sentinels"]
+__all__ = ["Sentinels", "sentinel_with_tls"]
 
 _PASSWORD = "watch"  # noqa: S105 - the tests' own
 
@@ -107,3 +109,34 @@ class Sentinels:
             return bool(self.ask(port, "PING"))
         except Exception:  # noqa: BLE001 - it starts
             return False
+
+
+@contextmanager
+def sentinel_with_tls(folder: Path) -> Iterator[str]:
+    """A primary and a sentinel that speak TLS alone: their URL, without whom to trust, while they run."""
+    certificate, options = make_certificate(folder)
+    options += ["--tls-ca-cert-file", str(certificate)]
+    primary, port = free_ports(2)
+    config = folder / "sentinel.conf"
+    config.write_text(f"sentinel monitor limits 127.0.0.1 {primary} 1\n")
+    command = [str(find_server()), str(config), "--sentinel", "--port", "0", "--tls-port", str(port)]
+    command += ["--bind", "127.0.0.1", "--tls-replication", "yes", "--dir", str(folder), *options]
+    server = RedisServer(folder, "--tls-port", str(primary), *options)
+    null = subprocess.DEVNULL
+    sentinel = subprocess.Popen(command, stdout=null, stderr=null)
+    try:
+        wait_until(lambda: _has_reached(port, certificate))
+        yield f"rediss+sentinel://127.0.0.1:{port}/limits"
+    finally:
+        sentinel.kill()
+        sentinel.wait()
+        server.kill()
+
+
+def _has_reached(port: int, certificate: Path) -> bool:
+    """Whether the sentinel answers and has heard of its primary."""
+    try:
+        with Redis("127.0.0.1", port, ssl=True, ssl_ca_certs=str(certificate)) as client:
+            return not client.sentinel_master("limits")["is_disconnected"]
+    except RedisError:
+        return False  # it starts

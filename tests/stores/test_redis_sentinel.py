@@ -16,7 +16,7 @@ from ratelimit_middleware.stores.base import Check
 from ratelimit_middleware.stores.guard import GuardedDualStore
 from ratelimit_middleware.stores.redis import RedisStore
 from tests.redis_cluster import free_ports, wait_until
-from tests.redis_sentinel import Sentinels
+from tests.redis_sentinel import Sentinels, sentinel_with_tls
 from tests.redis_server import require_server
 
 MANY = [Check("a|1", SlidingWindow(1_000_000, 3600), "*")]
@@ -142,3 +142,16 @@ def test_a_service_that_nobody_knows_and_sentinels_that_are_not_there_are_errors
         asyncio.run(take_and_close(nobody))
     for store in (wrong, stranger, nobody):
         store.close()
+
+
+def test_sentinel_and_primary_are_reached_by_tls(tmp_path: Path) -> None:
+    require_server()
+    with sentinel_with_tls(tmp_path) as url:
+        store = RedisStore(f"{url}?ssl_ca_certs={tmp_path}/cert.pem")
+        assert store.take(MANY)[0].remaining == 999_999
+        assert asyncio.run(take_and_close(store)) == 999_998
+        stranger = RedisStore(url)
+        with pytest.raises(StoreError, match=r"cannot answer: .*CERTIFICATE_VERIFY_FAILED"):
+            stranger.take(MANY)
+        for each in (store, stranger):
+            each.close()
