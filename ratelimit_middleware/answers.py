@@ -80,8 +80,12 @@ class Answers:
         """A refusal to send, or the fields to add to the app's own response."""
         if not verdict.allowed:
             return self._denial(view) if verdict is DENIED else self._refusal(view, verdict)
-        binding = verdict.binding
-        fields = [] if binding is None else self._write(verdict.outcomes, binding)
+        policies = verdict.policies
+        if len(policies) == 1:  # the common case, without the search for the one that binds
+            fields = self._write(policies, policies[0], verdict.decisions[0])
+        else:
+            binding = verdict.binding
+            fields = [] if binding is None else self._write(policies, *binding)
         if self._shadow_header and verdict.shadows:
             fields += self._formed([shadow_field(verdict.shadows)])
         if self._exposed and fields and view.header("origin") is not None:

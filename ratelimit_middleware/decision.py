@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 __all__ = ["UNCHECKED", "Decision", "Outcome", "Policy", "Verdict"]
@@ -40,6 +41,11 @@ class Decision(NamedTuple):
     def retry_after(self) -> float | None:
         """`retry_after_ns` in seconds."""
         return None if self.retry_after_ns is None else self.retry_after_ns / 1e9
+
+    @property
+    def share_left(self) -> float:
+        """How much of the limit is left."""
+        return self.remaining / self.limit
 
     @property
     def reset_after(self) -> float:
@@ -83,9 +89,8 @@ class Verdict(NamedTuple):
         wait_ns: how long to wait before the app is called; 0 when refused.
         retry_after_ns: when refused, the largest wait of the refusing limits; None if any of them
             says that no waiting helps, and when allowed.
-        outcomes: the enforcing limits that were checked, in the order of the file.
-        binding: the refusing outcome with the longest wait, else the one with the least share left;
-            None when nothing was checked.
+        policies: the enforcing limits that were checked, in the order of the file.
+        decisions: what came out of each.
         shadows: outcomes of limits that are only watched.
         bookings: what the registry must hear of again, when the request is given up or has ended; empty
             when nothing is left to do.
@@ -95,13 +100,44 @@ class Verdict(NamedTuple):
     allowed: bool
     wait_ns: int
     retry_after_ns: int | None
-    outcomes: tuple[Outcome, ...]
-    binding: Outcome | None
-    shadows: tuple[Outcome, ...]
+    policies: Sequence[Policy] = ()
+    decisions: Sequence[Decision] = ()
+    shadows: tuple[Outcome, ...] = ()
     bookings: tuple[Any, ...] = ()
     asked: Sequence[Any] = ()
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """The policies with their decisions."""
+        return tuple(map(Outcome, self.policies, self.decisions))
+
+    @property
+    def binding(self) -> Outcome | None:
+        """The refusing outcome with the longest wait, else the one with the least share left.
+
+        None when nothing was checked.
+        """
+        found: Outcome | None = None
+        for outcome in self.outcomes:
+            if found is None or _binds_more(outcome.decision, found.decision):
+                found = outcome
+        return found
 
     @property
     def violated(self) -> tuple[str, ...]:
         """Names of the policies that refused."""
         return tuple(o.policy.name for o in self.outcomes if not o.decision.allowed)
+
+
+def _binds_more(decision: Decision, other: Decision) -> bool:
+    """Whether a refusal waits longer, or has met an admission, or an admission has less left."""
+    if decision.allowed != other.allowed:
+        return other.allowed
+    if decision.allowed:
+        return decision.share_left < other.share_left
+    return _wait_ns(decision) > _wait_ns(other)
+
+
+def _wait_ns(refusal: Decision) -> float:
+    """One that no waiting helps waits longest."""
+    return inf if refusal.retry_after_ns is None else refusal.retry_after_ns

@@ -39,9 +39,9 @@ __all__ = [
 ]
 
 Field: TypeAlias = tuple[str, str]
-FieldsWriter: TypeAlias = Callable[[Sequence[Outcome], Outcome], list[Field]]
-"""From the enforcing outcomes and the binding one of them to fields."""
-OctetsWriter: TypeAlias = Callable[[Sequence[Outcome], Outcome], "list[tuple[bytes, bytes]]"]
+FieldsWriter: TypeAlias = Callable[[Sequence[Policy], Policy, Decision], list[Field]]
+"""From the enforcing policies, the binding one of them and its decision to fields."""
+OctetsWriter: TypeAlias = Callable[[Sequence[Policy], Policy, Decision], "list[tuple[bytes, bytes]]"]
 """The same for ASGI: bytes, names in lower case."""
 
 _T = TypeVar("_T", str, bytes)
@@ -66,9 +66,8 @@ def rate_limit_fields(verdict: Verdict, styles: Sequence[str]) -> list[Field]:
     Raises:
         KeyError: a style that does not exist (rules are checked when they are loaded).
     """
-    if verdict.binding is None:
-        return []
-    return fields_writer(styles)(verdict.outcomes, verdict.binding)
+    binding = verdict.binding
+    return [] if binding is None else fields_writer(styles)(verdict.policies, *binding)
 
 
 def fields_writer(styles: Sequence[str]) -> FieldsWriter:
@@ -79,8 +78,8 @@ def fields_writer(styles: Sequence[str]) -> FieldsWriter:
     """
     writers = [_WRITERS[style] for style in styles]
 
-    def write_all(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
-        return list(dict(field for write in writers for field in write(outcomes, binding)).items())
+    def write_all(policies: Sequence[Policy], binding: Policy, decision: Decision) -> list[Field]:
+        return list(dict(field for write in writers for field in write(policies, binding, decision)).items())
 
     return writers[0] if len(writers) == 1 else write_all
 
@@ -94,7 +93,7 @@ def octets_writer(styles: Sequence[str]) -> OctetsWriter:
     if list(styles) == ["draft-11"]:
         return draft_11_octets
     write = fields_writer(styles)
-    return lambda outcomes, binding: octets(write(outcomes, binding))
+    return lambda policies, binding, decision: octets(write(policies, binding, decision))
 
 
 def octets(fields: Sequence[Field]) -> list[tuple[bytes, bytes]]:
@@ -109,9 +108,8 @@ def field_names(styles: Sequence[str]) -> list[str]:
         KeyError: a style that does not exist.
     """
     policy = Policy("any", 1, NS_PER_SECOND, "1/second")
-    outcome = Outcome(policy, Decision(True, 0, 0, None, 1, 1, 0))  # noqa: FBT003 - fields in order
-    verdict = Verdict(True, 0, None, (outcome,), outcome, ())  # noqa: FBT003
-    return [name for name, _ in rate_limit_fields(verdict, styles)]
+    decision = Decision(True, 0, 0, None, 1, 1, 0)  # noqa: FBT003 - fields in order
+    return [name for name, _ in fields_writer(styles)((policy,), policy, decision)]
 
 
 def retry_after_s(verdict: Verdict) -> int | None:
@@ -119,30 +117,30 @@ def retry_after_s(verdict: Verdict) -> int | None:
     return None if verdict.retry_after_ns is None else seconds_up(verdict.retry_after_ns)
 
 
-def draft_7(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
+def draft_7(policies: Sequence[Policy], binding: Policy, decision: Decision) -> list[Field]:
     """`RateLimit-Policy` with every limit that was checked, `RateLimit` with three numbers, all unnamed."""
-    limit, remaining, reset_s = _numbers(binding)
+    limit, remaining, reset_s = _numbers(binding, decision)
     return [
-        *_unnamed_policies(outcomes),
+        *_unnamed_policies(policies),
         ("RateLimit", f"limit={limit}, remaining={remaining}, reset={reset_s}"),
     ]
 
 
-def draft_6(outcomes: Sequence[Outcome], binding: Outcome) -> list[Field]:
+def draft_6(policies: Sequence[Policy], binding: Policy, decision: Decision) -> list[Field]:
     """`RateLimit-Policy` as in draft 7, and one field for each number; the reset is in seconds left."""
-    return [*_unnamed_policies(outcomes), *_three_fields("RateLimit", _numbers(binding))]
+    return [*_unnamed_policies(policies), *_three_fields("RateLimit", _numbers(binding, decision))]
 
 
-def legacy(_: Sequence[Outcome], binding: Outcome) -> list[Field]:
+def legacy(_: Sequence[Policy], binding: Policy, decision: Decision) -> list[Field]:
     """`X-RateLimit-Limit`, `-Remaining` and `-Reset` (epoch seconds, rounded up) of the binding limit."""
-    limit, remaining, _reset_s = _numbers(binding)
-    reset_ns = binding.decision.at_ns + _window_ns(binding.decision)
+    limit, remaining, _reset_s = _numbers(binding, decision)
+    reset_ns = decision.at_ns + _window_ns(decision)
     return _three_fields("X-RateLimit", (limit, remaining, seconds_up(reset_ns)))
 
 
-def legacy_seconds(_: Sequence[Outcome], binding: Outcome) -> list[Field]:
+def legacy_seconds(_: Sequence[Policy], binding: Policy, decision: Decision) -> list[Field]:
     """The fields of `legacy`, the reset in seconds left."""
-    return _three_fields("X-RateLimit", _numbers(binding))
+    return _three_fields("X-RateLimit", _numbers(binding, decision))
 
 
 def shadow_field(shadows: Sequence[Outcome]) -> Field:
@@ -159,7 +157,7 @@ def _shadow_member(policy: Policy, decision: Decision) -> str:
 
 def _draft_11_writer(
     prepared: Callable[[Policy], tuple[tuple[_T, _T], _T]], comma: _T, field: _T
-) -> Callable[[Sequence[Outcome], Outcome], list[tuple[_T, _T]]]:
+) -> Callable[[Sequence[Policy], Policy, Decision], list[tuple[_T, _T]]]:
     """`RateLimit-Policy` with every limit that was checked, `RateLimit` with the binding one.
 
     Args:
@@ -170,12 +168,11 @@ def _draft_11_writer(
     """
     known = Remembered(prepared)
 
-    def write(outcomes: Sequence[Outcome], binding: Outcome) -> list[tuple[_T, _T]]:
-        policy, decision = binding
-        policies, state = known[policy]
-        if len(outcomes) > 1:
-            policies = (policies[0], comma.join([known[policy][0][1] for policy, _ in outcomes]))
-        return [policies, (field, state % _left(decision))]
+    def write(policies: Sequence[Policy], binding: Policy, decision: Decision) -> list[tuple[_T, _T]]:
+        quotas, state = known[binding]
+        if len(policies) > 1:
+            quotas = (quotas[0], comma.join([known[policy][0][1] for policy in policies]))
+        return [quotas, (field, state % _left(decision))]
 
     return write
 
@@ -206,9 +203,8 @@ _WRITERS: Mapping[str, FieldsWriter] = MappingProxyType(
 )
 
 
-def _numbers(binding: Outcome) -> tuple[int, int, int]:
+def _numbers(policy: Policy, decision: Decision) -> tuple[int, int, int]:
     """Quota, permits left and seconds left of the binding limit, as they are written."""
-    policy, decision = binding
     return _integer(policy.quota), *_left(decision)
 
 
@@ -221,11 +217,11 @@ def _three_fields(prefix: str, numbers: tuple[int, int, int]) -> list[Field]:
     ]
 
 
-def _unnamed_policies(outcomes: Sequence[Outcome]) -> list[Field]:
+def _unnamed_policies(policies: Sequence[Policy]) -> list[Field]:
     """`RateLimit-Policy` as the drafts up to 7 write it: `100;w=60`; they have no word for other units."""
     members = [
         f"{_integer(policy.quota)};w={seconds_up(policy.window_ns)}"
-        for policy, _ in outcomes
+        for policy in policies
         if policy.window_ns
     ]
     return [("RateLimit-Policy", ", ".join(members))] if members else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from ratelimit_middleware.decision import Outcome, Verdict
+from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.stores.base import Check
 
 __all__ = ["TOLD", "Told", "has_asked", "is_tighter", "told_of", "withdraw"]
@@ -68,10 +68,7 @@ def has_asked(told: Told | None, place: object, check: Check) -> bool:
 
 def is_tighter(verdict: Verdict, other: Verdict) -> bool:
     """Whether a client has less left under `verdict` than under `other`, both admitted."""
-    if verdict.binding is None or other.binding is None:
-        return verdict.binding is not None
-    return _share_left(verdict.binding) < _share_left(other.binding)
-
-
-def _share_left(outcome: Outcome) -> float:
-    return outcome.decision.remaining / outcome.decision.limit
+    mine, its = verdict.binding, other.binding
+    if mine is None or its is None:
+        return mine is not None
+    return mine.decision.share_left < its.decision.share_left

@@ -9,7 +9,7 @@ import pytest
 
 from ratelimit_middleware.algorithms.base import granted, refused
 from ratelimit_middleware.answers import Answers
-from ratelimit_middleware.decision import Outcome, Policy, Verdict
+from ratelimit_middleware.decision import Policy, Verdict
 from ratelimit_middleware.headers import Field
 from ratelimit_middleware.nested import is_tighter
 from ratelimit_middleware.request import RequestView, WsgiView
@@ -34,14 +34,14 @@ def policy(name: str) -> Policy:
 
 
 def admitted(name: str = "a", remaining: int = 3) -> Verdict:
-    outcome = Outcome(policy(name), granted(0, 0, 5, remaining, SECOND))
-    return Verdict(True, 0, None, (outcome,), outcome, ())  # noqa: FBT003
+    return Verdict(True, 0, None, (policy(name),), (granted(0, 0, 5, remaining, SECOND),))  # noqa: FBT003
 
 
 def denied(*names: str, binding: str = "") -> Verdict:
-    outcomes = tuple(Outcome(policy(name), refused(0, SECOND, 5, 0, SECOND)) for name in names)
-    bound = next((outcome for outcome in outcomes if outcome.policy.name == binding), outcomes[0])
-    return Verdict(False, 0, SECOND, outcomes, bound, ())  # noqa: FBT003
+    """The one that binds has the longest wait."""
+    waits_ns = [2 * SECOND if name == binding else SECOND for name in names]
+    decisions = [refused(0, wait_ns, 5, 0, SECOND) for wait_ns in waits_ns]
+    return Verdict(False, 0, max(waits_ns), [policy(name) for name in names], decisions)  # noqa: FBT003
 
 
 def refusal(said: Answers, verdict: Verdict, **environ: str) -> Refusal:
@@ -193,7 +193,7 @@ def test_the_503_of_a_limiter_that_fails_is_text_where_the_file_says_so() -> Non
 
 
 def test_less_left_is_tighter_and_nothing_checked_never_is() -> None:
-    nothing = Verdict(True, 0, None, (), None, ())  # noqa: FBT003
+    nothing = Verdict(True, 0, None)  # noqa: FBT003
 
     assert is_tighter(admitted(remaining=1), admitted(remaining=2))
     assert not is_tighter(admitted(remaining=2), admitted(remaining=2))

@@ -31,10 +31,11 @@ def held_back(policy: Policy, retry_ns: int | None, remaining: int = 0, reset_ns
     return Outcome(policy, refused(NOW, retry_ns, policy.quota, remaining, reset_ns))
 
 
-def verdict(*outcomes: Outcome, binding: Outcome | None = None, retry_ns: int | None = None) -> Verdict:
-    """A verdict over `outcomes`; the first binds unless another is named."""
+def verdict(*outcomes: Outcome, retry_ns: int | None = None) -> Verdict:
+    """A verdict over `outcomes`."""
     allowed = all(outcome.decision.allowed for outcome in outcomes)
-    return Verdict(allowed, 0, retry_ns, outcomes, binding or (outcomes[0] if outcomes else None), ())
+    policies = [outcome.policy for outcome in outcomes]
+    return Verdict(allowed, 0, retry_ns, policies, [outcome.decision for outcome in outcomes])
 
 
 def test_draft_11_names_the_policy_and_where_the_client_stands() -> None:
@@ -47,7 +48,7 @@ def test_draft_11_names_the_policy_and_where_the_client_stands() -> None:
 def test_draft_11_lists_every_checked_policy_but_only_the_binding_one_in_ratelimit() -> None:
     minute, hour = admitted(MINUTE, 4, SECOND), admitted(HOUR, 1, 90 * SECOND)
 
-    assert rate_limit_fields(verdict(minute, hour, binding=hour), ["draft-11"]) == [
+    assert rate_limit_fields(verdict(minute, hour), ["draft-11"]) == [
         ("RateLimit-Policy", '"per-minute";q=5;w=60, "per-hour";q=20;w=3600'),
         ("RateLimit", '"per-hour";r=1;t=90'),
     ]
@@ -72,7 +73,7 @@ def test_legacy_seconds_tells_the_seconds_left() -> None:
 def test_draft_7_puts_three_numbers_of_the_binding_limit_into_one_field() -> None:
     minute, hour = admitted(MINUTE, 4, SECOND), admitted(HOUR, 1, 90 * SECOND)
 
-    assert rate_limit_fields(verdict(minute, hour, binding=hour), ["draft-7"]) == [
+    assert rate_limit_fields(verdict(minute, hour), ["draft-7"]) == [
         ("RateLimit-Policy", "5;w=60, 20;w=3600"),
         ("RateLimit", "limit=20, remaining=1, reset=90"),
     ]
@@ -81,7 +82,7 @@ def test_draft_7_puts_three_numbers_of_the_binding_limit_into_one_field() -> Non
 def test_draft_6_has_a_field_for_each_number() -> None:
     minute, hour = admitted(MINUTE, 4, SECOND), admitted(HOUR, 1, 90 * SECOND)
 
-    assert rate_limit_fields(verdict(minute, hour, binding=hour), ["draft-6"]) == [
+    assert rate_limit_fields(verdict(minute, hour), ["draft-6"]) == [
         ("RateLimit-Policy", "5;w=60, 20;w=3600"),
         ("RateLimit-Limit", "20"),
         ("RateLimit-Remaining", "1"),

@@ -18,7 +18,7 @@ from tests.awaited import AwaitedStore
 
 pytestmark = pytest.mark.arithmetic
 
-NOTHING_CHECKED = Verdict(allowed=True, wait_ns=0, retry_after_ns=None, outcomes=(), binding=None, shadows=())
+NOTHING_CHECKED = Verdict(allowed=True, wait_ns=0, retry_after_ns=None)
 SECOND = 1_000_000_000
 
 

@@ -27,14 +27,8 @@ def request(accept: str | None = None, method: str = "GET") -> WsgiView:
 def verdict(retry_ns: int | None, *passing: Outcome) -> Verdict:
     """A refusal by one limit, beside others that let the request pass."""
     refusing = Outcome(POLICY, refused(0, retry_ns, 5, 0, SECOND))
-    return Verdict(
-        allowed=False,
-        wait_ns=0,
-        retry_after_ns=retry_ns,
-        outcomes=(*passing, refusing),
-        binding=refusing,
-        shadows=(),
-    )
+    policies, decisions = zip(*passing, refusing, strict=True)
+    return Verdict(allowed=False, wait_ns=0, retry_after_ns=retry_ns, policies=policies, decisions=decisions)
 
 
 def media_type(refusal: Refusal) -> str:

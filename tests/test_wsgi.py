@@ -322,9 +322,7 @@ def test_a_delayed_request_waits_before_the_app_is_called(
     events: list[object] = []
 
     def admit(_: RequestView, __: Told | None) -> Verdict:
-        return Verdict(
-            allowed=True, wait_ns=1_500_000_000, retry_after_ns=None, outcomes=(), binding=None, shadows=()
-        )
+        return Verdict(allowed=True, wait_ns=1_500_000_000, retry_after_ns=None)
 
     def app(_: Environ, __: StartResponse) -> Iterable[bytes]:
         events.append("app")
