@@ -38,6 +38,7 @@ BENCHMARKS = {
     "uvicorn": "servers:uvicorn",
     "gunicorn": "servers:gunicorn",
     "redis": "redis_server:redis",
+    "redis-checks": "redis_checks:checks",
     "shared": "growth:shared",
     "rules": "growth:rules",
     "clients": "growth:clients",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import servers
@@ -67,11 +67,26 @@ def _without(note: str) -> Section:
 
 
 @contextmanager
-def server() -> Iterator[str]:
-    """The URL of an own redis-server that keeps nothing."""
+def server(tool: Sequence[str] = ()) -> Iterator[str]:
+    """The URL of an own redis-server that keeps nothing.
+
+    Args:
+        tool: what stands before its command, such as valgrind's.
+    """
     port = servers.free_port()
     with tempfile.TemporaryDirectory(prefix="bench-redis-") as place:
-        command = ["redis-server", "--port", str(port), "--save", "", "--appendonly", "no", "--dir", place]
+        command = [
+            *tool,
+            "redis-server",
+            "--port",
+            str(port),
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--dir",
+            place,
+        ]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
             servers.wait_for(port)

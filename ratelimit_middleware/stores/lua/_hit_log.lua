@@ -17,8 +17,8 @@ makers.hit_log = function()
     return list, count + 1
   end
 
-  -- Neighbours merged, oldest first, while their last hit lies within a grain of the group's first.
-  local function merged(list, count, grain)
+  -- Merge neighbours, oldest first, while their last hit lies within a grain of the group's first.
+  local function merge(list, count, grain)
     local kept, group, last, permits = 0, unpack(list, 1, 3)
     for place = 4, 3 * count, 3 do
       local next_last, more = list[place + 1], list[place + 2]
@@ -36,20 +36,25 @@ makers.hit_log = function()
   -- Entries packed, merged if they are more than 64.
   local function packed(used, list, count, grain)
     if count > EXACT_ENTRIES then
-      count = merged(list, count, grain)
+      count = merge(list, count, grain)
     end
     while count > EXACT_ENTRIES + 1 do
       grain = grain * 2
-      count = merged(list, count, grain)
+      count = merge(list, count, grain)
     end
     local newest = 3 * count - 2
     local body = struct.pack("<" .. FIELDS:rep(count - 1), unpack(list, 1, newest - 1))
     return with_newest({body = body, from = 1, added = ""}, used, unpack(list, newest, newest + 2))
   end
 
-  function hits.packed(log, grain)
+  -- With neighbours merged; itself if none are near enough, for then nothing of it has to be written anew.
+  function hits.merged(log, grain)
     local list, count = entries(log)
-    return packed(log.used, list, count, grain)
+    local kept = merge(list, count, grain)
+    if kept == count and count <= EXACT_ENTRIES + 1 then
+      return log
+    end
+    return packed(log.used, list, kept, grain)
   end
 
   -- With a hit that lies before its end (others are booked ahead).

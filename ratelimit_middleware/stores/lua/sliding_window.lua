@@ -32,7 +32,7 @@ makers.sliding_window = function()
     if older_count(new, SIZE) < EXACT_ENTRIES then
       return new
     end
-    return the("hit_log").packed(new, grain)
+    return the("hit_log").merged(new, grain)
   end
 
   -- The hit with which the oldest `permits` permits are complete.
