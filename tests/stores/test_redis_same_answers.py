@@ -229,6 +229,17 @@ def test_moments_that_are_no_whole_microseconds_are_up_to_one_later_and_never_ea
         assert decision.at_ns % US == 0
 
 
+def test_hits_that_had_left_a_window_when_it_refused_do_not_count_in_a_longer_one(twins: Twins) -> None:
+    clock, memory, remote, examples = twins
+    hit = Check(f"left{next(examples)}", SlidingWindow(3, 10), "|*")
+    for store in (memory, remote):
+        assert store.take([hit])[0].allowed
+    clock.advance(10)
+    for store in (memory, remote):
+        assert not store.take([hit._replace(cost=4)])[0].allowed
+        assert store.take([hit._replace(algorithm=SlidingWindow(100, 3600))])[0].remaining == 99
+
+
 def test_a_wait_below_a_microsecond_is_still_a_wait(twins: Twins) -> None:
     _, memory, remote, examples = twins
     check = Check(f"short{next(examples)}", GCRA(1, 1, 1), "|*", 1, 500)

@@ -118,6 +118,11 @@ makers.sliding_window = function()
     return new
   end
 
+  -- Whether hits have left between two states: a longer window that adopts the bucket must not see them again.
+  local function counted(before, after)
+    return before ~= after
+  end
+
   -- The answer of `take` under another limit, at most the window's own: the moment booked for or nil, the
   -- state to keep, the wait after which to try again (-1: never), permits remaining, time to the reset.
   local function take_within(limit, numbers, state, now, cost, max_wait, from)
@@ -175,6 +180,7 @@ makers.sliding_window = function()
 
   return {
     start = start, pack = packed, unpack = unpacked, shifted = shifted, patch = patch, step = step,
+    counted = counted,
     take_within = take_within, take = take, without_oldest = without_oldest, with_room = with_room,
     charge = charge, give_back = give_back, forget_at = forget_at,
   }
