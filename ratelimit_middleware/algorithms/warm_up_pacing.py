@@ -152,7 +152,7 @@ class WarmUpPacing(ColdPrices):
         original a waiter who leaves keeps its place.)
         """
         stored, filled_ms, latest_ns, older_ns, passes = state
-        if at_ns != latest_ns:
+        if at_ns != latest_ns or not self.count:  # a limit of 0 has booked nothing
             return state
         price_ns = self.price_ns(stored, cost) if at_ns > older_ns else self.least_price_ns(cost)
         passes = slots.removed(passes, at_ns // NS_PER_SECOND, cost)

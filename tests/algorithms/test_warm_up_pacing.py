@@ -343,6 +343,13 @@ def test_count_0_refuses_everything_and_says_that_waiting_is_useless() -> None:
     assert (algorithm.smallest_full_take, algorithm.quota) == (0, 0)
 
 
+@pytest.mark.parametrize("whole_ms", [False, True])
+def test_a_count_of_0_gives_nothing_back_of_what_it_has_adopted(whole_ms: bool) -> None:
+    algorithm, old = WarmUpPacing(0, 10, whole_ms=whole_ms), SlidingWindow(3, 10)
+    state = algorithm.adopt(old.take(old.start(NOW), NOW, 1)[1], NOW, old, "keep")
+    assert algorithm.give_back(state, NOW, 1, NOW) == state
+
+
 def test_a_reload_keeps_a_warm_bucket_warm_and_the_moments_that_were_booked() -> None:
     old, new = WarmUpPacing(50, 4), WarmUpPacing(100, 10, 4)
     state = warmed(old, 8)

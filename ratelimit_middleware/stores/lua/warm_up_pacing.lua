@@ -85,7 +85,7 @@ makers.warm_up_pacing = function()
 
   function pacing.give_back(numbers, state, _, cost, at)
     local stored, filled_ms, us, part, older_us, older_part, passes = unpack(state)
-    if at ~= ceil_us(us, part) then
+    if at ~= ceil_us(us, part) or numbers[6] == 0 then -- a limit of 0 has booked nothing
       return state
     end
     passes = slots.removed(passes, bucket.second_of(us), cost)
