@@ -40,9 +40,11 @@ def _no_blocking_call_on_the_loop(request: pytest.FixtureRequest) -> Iterator[No
     from blockbuster import blockbuster_ctx
 
     with blockbuster_ctx() as guard:
-        # Rules are read once, when the middleware is built; FastAPI builds it inside its loop.
+        # Rules are read once, when the middleware is built; FastAPI builds it inside its loop. So is the
+        # script of Redis, when the first store of the process is made.
         for function in guard.functions.values():
             function.can_block_in("ratelimit_middleware/build.py", {"build_registry"})
+            function.can_block_in("ratelimit_middleware/stores/_redis_script.py", {"load_script"})
         yield
 
 
