@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,8 +24,7 @@ class Machine:
     """How long this machine has kept us waiting: a busy one must not look like a request that was held up."""
 
     def __init__(self) -> None:
-        self._lost_s = 0.0
-        self._ticked_s = time.monotonic()
+        self._seen = 0.0, time.monotonic()  # lost until the last tick, and when that was; of one piece
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._tick)
 
@@ -39,13 +38,15 @@ class Machine:
 
     def lost_s(self) -> float:
         """By how much all naps so far were too long, the present one included."""
-        return self._lost_s + max(0.0, time.monotonic() - self._ticked_s - _TICK_S)
+        lost_s, ticked_s = self._seen
+        return lost_s + max(0.0, time.monotonic() - ticked_s - _TICK_S)
 
     def _tick(self) -> None:
         while not self._is_over.is_set():
             time.sleep(_TICK_S)
+            lost_s, ticked_s = self._seen
             now_s = time.monotonic()
-            self._lost_s, self._ticked_s = self._lost_s + now_s - self._ticked_s - _TICK_S, now_s
+            self._seen = lost_s + now_s - ticked_s - _TICK_S, now_s
 
 
 @dataclass
@@ -65,11 +66,12 @@ class Host:
         self.statuses += statuses
         return statuses
 
-    def wait_for(self, *, answering: bool) -> None:
-        """Ask until the guard has noticed."""
+    def wait_for(self, *, answering: bool, clients: Sequence[str] = ("1.2.3.4",)) -> None:
+        """Ask until the guard has noticed; each server of a cluster has clients of its own."""
         for _ in range(200):
             self.clock.advance(2)  # the next probe is due
-            self.ask(5)
+            for client in clients:
+                self.ask(5, client=client)
             if (self.registry.store.health().open_since_ns is None) is answering:
                 return
         raise AssertionError("the guard has not noticed")

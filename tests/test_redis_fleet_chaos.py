@@ -22,7 +22,7 @@ from tests.redis_hosts import Host, Machine, asgi_host, wsgi_host
 from tests.redis_sentinel import Sentinels
 from tests.redis_server import require_server
 
-LIMIT, SHARE = 20, 10
+LIMIT, SHARE, FAILURES = 20, 10, 5
 TIMEOUT_MS, MORE_MS = 200, 100
 PATIENT = "5s"  # where nothing is to go unanswered, also on a busy machine
 CLIENT = "1.2.3.4"
@@ -110,6 +110,29 @@ def test_a_slot_that_moves_under_load_costs_no_request_and_no_permit(
     assert host.registry.store.health().errors == 0
 
 
+def test_a_server_of_a_cluster_that_stands_still_is_the_policy_for_its_own_clients_only(
+    cluster: RedisCluster, start_host: StartHost
+) -> None:
+    """The others go on to be counted there: they get the whole limit, twice the share of a process."""
+    host = start_host(cluster.url, default=f"{LIMIT}/hour")
+    keys = TaggedKeys("")
+    owners = {f"10.0.0.{n}": cluster.owner(keys.slot(keys.key(f"default|10.0.0.{n}"))) for n in range(12)}
+    still = owners["10.0.0.0"]
+    assert host.ask(1) == [200]
+    still.process.send_signal(signal.SIGSTOP)
+    try:
+        for client in [client for client, owner in owners.items() if owner is still] * 2:
+            host.ask(FAILURES, client=client)
+        assert host.registry.store.health().open_since_ns is not None
+        served = {client: host.ask(LIMIT + 1, client=client).count(200) for client in owners}
+    finally:
+        still.process.send_signal(signal.SIGCONT)
+    cluster.wait()
+    for client, owner in owners.items():
+        assert not served[client] if owner is still else SHARE < served[client] <= LIMIT + SHARE
+    host.wait_for(answering=True, clients=["10.0.0.0"])
+
+
 def test_servers_of_a_cluster_that_stand_still_hold_no_request_up(
     cluster: RedisCluster, start_host: StartHost
 ) -> None:
@@ -129,6 +152,6 @@ def test_servers_of_a_cluster_that_stand_still_hold_no_request_up(
             host.clock.advance(2)
             assert set(ask_all()) <= {200, 429}
     cluster.wait()
-    host.wait_for(answering=True)
+    host.wait_for(answering=True, clients=clients)
     assert set(ask_all()) <= {200, 429}
     assert host.registry.store.health().errors > 0

@@ -23,6 +23,7 @@ class Breaker:
 
     Attributes:
         open_since_ns: since when the store is not asked, None while it is.
+        answers: how many calls were answered; roughly, where threads answer at the same time.
     """
 
     __slots__ = (
@@ -33,6 +34,7 @@ class Breaker:
         "_probe_at_ns",
         "_retry_ns",
         "_term",
+        "answers",
         "open_since_ns",
     )
 
@@ -46,6 +48,7 @@ class Breaker:
         self._in_a_row = 0
         self._term = 0
         self._probe_at_ns = 0
+        self.answers = 0
         self.open_since_ns: int | None = None
 
     def admit(self) -> int | None:
@@ -63,6 +66,7 @@ class Breaker:
 
     def succeeded(self, ticket: int) -> int | None:
         """The call was answered; how long the breaker had been open, in ns, if this closes it."""
+        self.answers += 1
         if self.open_since_ns is None and not self._in_a_row:
             return None  # the common case takes no lock
         with self._lock:

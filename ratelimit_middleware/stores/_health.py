@@ -1,15 +1,16 @@
-"""Health: the breaker of a guarded store, with what is counted and said of its failures."""
+"""Health: the breakers of a guarded store, with what is counted and said of its failures."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock, SystemClock
 from ratelimit_middleware.errors import InvalidLimitError, NeverAdmittedError, UnreadableBucketError
 from ratelimit_middleware.faults import FaultLog
 from ratelimit_middleware.store_settings import OnError
-from ratelimit_middleware.stores._breaker import Breaker
+from ratelimit_middleware.stores._breakers import Breakers, Pass
 
 __all__ = ["GuardStats", "Health", "LoopStoodStillError", "NoAnswerError", "Ticket"]
 
@@ -33,7 +34,8 @@ class GuardStats(NamedTuple):
     Attributes:
         errors: calls that failed, those without an answer included.
         timeouts: calls that were not answered in time.
-        open_since_ns: since when the store is not asked (ns since the epoch); None while it is.
+        open_since_ns: since when the store is not asked, or one of its servers where each is asked by itself
+            (ns since the epoch); None while they are.
     """
 
     errors: int
@@ -48,11 +50,11 @@ class Ticket:
     store says of a call that makes no sense is raised, and so is whatever ends the caller.
     """
 
-    __slots__ = ("_health", "number", "started_ns")
+    __slots__ = ("_health", "passes", "started_ns")
 
-    def __init__(self, health: Health, number: int, started_ns: int | None) -> None:
+    def __init__(self, health: Health, passes: list[Pass], started_ns: int | None) -> None:
         self._health = health
-        self.number = number
+        self.passes = passes
         self.started_ns = started_ns
 
     def __enter__(self) -> None:
@@ -81,26 +83,27 @@ class Health:
         clock: tells the time.
     """
 
-    __slots__ = ("_breaker", "_errors", "_faults", "_now_ns", "_timeout_ns", "_timeouts", "retry_after_ns")
+    __slots__ = ("_breakers", "_errors", "_faults", "_now_ns", "_timeout_ns", "_timeouts", "retry_after_ns")
 
     def __init__(self, policy: OnError, timeout_ns: int, clock: Clock | None) -> None:
         self._timeout_ns = timeout_ns
         self._now_ns = (clock or SystemClock()).now_ns
-        self._breaker = Breaker(clock=clock)
+        self._breakers = Breakers(clock)
         self._faults = FaultLog(
             f"the store does not answer: on_error is `{policy}` until it does", clock=clock
         )
         self._errors = self._timeouts = 0
-        self.retry_after_ns = self._breaker.retry_after_ns
+        self.retry_after_ns = self._breakers.retry_after_ns
 
-    def admit(self, *, timed: bool) -> Ticket | None:
+    def admit(self, places: Iterable[Hashable], *, timed: bool) -> Ticket | None:
         """A ticket, or None when the store is not to be asked now.
 
         Args:
+            places: where it counts what it is asked for.
             timed: take the time of the call; else whoever makes it ends it in time.
         """
-        number = self._breaker.admit()
-        return None if number is None else Ticket(self, number, self._now_ns() if timed else None)
+        passes = self._breakers.admit(places)
+        return None if passes is None else Ticket(self, passes, self._now_ns() if timed else None)
 
     def answered(self, ticket: Ticket) -> None:
         """The store has answered."""
@@ -111,7 +114,7 @@ class Health:
         self._heard(ticket)
 
     def _heard(self, ticket: Ticket) -> None:
-        was_open_ns = self._breaker.succeeded(ticket.number)
+        was_open_ns = self._breakers.succeeded(ticket.passes)
         if was_open_ns is not None:
             logger.warning(
                 "the store answers again, after %.1f s (%d calls have failed since the start)",
@@ -127,15 +130,15 @@ class Health:
         if isinstance(error, UnreadableBucketError):
             self._heard(ticket)  # one client's bucket is broken; all others are answered
         elif isinstance(error, LoopStoodStillError):
-            self._breaker.given_up(ticket.number)
+            self._breakers.given_up(ticket.passes)
         else:
-            self._breaker.failed(ticket.number)
+            self._breakers.failed(ticket.passes)
         self._faults.report(error)
 
     def given_up(self, ticket: Ticket) -> None:
         """Nobody waits for the answer any more."""
-        self._breaker.given_up(ticket.number)
+        self._breakers.given_up(ticket.passes)
 
     def stats(self) -> GuardStats:
         """A snapshot for metrics."""
-        return GuardStats(self._errors, self._timeouts, self._breaker.open_since_ns)
+        return GuardStats(self._errors, self._timeouts, self._breakers.open_since_ns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from importlib.util import find_spec
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from ratelimit_middleware.stores._redis_threads import Threads, ThreadSide
 
 __all__ = ["Sides", "open_sides"]
 
+_ONE_PLACE = (None,)
 _TimeUs = Callable[[], "int | None"]
 
 
@@ -38,6 +39,9 @@ class Sides(Protocol):
 
     def loop(self) -> Loop:
         """The half for an event loop."""
+
+    def places(self, keys: Iterable[str]) -> Collection[Hashable]:
+        """The servers that have these buckets, each of which may fail by itself."""
 
 
 def open_sides(
@@ -82,6 +86,9 @@ class _SingleSides:
     def loop(self) -> Loop:
         link = LoopLink(self._url, self._timeout_s)
         return LoopSide(self.planner, self._script, link, self._time_us)
+
+    def places(self, _keys: Iterable[str]) -> Collection[Hashable]:
+        return _ONE_PLACE
 
 
 class _SentinelSides(_SingleSides):
@@ -134,3 +141,6 @@ class _ClusterSides:
         from ratelimit_middleware.stores._redis_nodes import LoopNodes
 
         return ClusterLoopSide(self.planner, self._calls, LoopNodes(self._url, self._timeout_s))
+
+    def places(self, keys: Iterable[str]) -> Collection[Hashable]:
+        return {self._calls.cluster.owner(self._calls.slot(key)) for key in keys}

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.store_settings import OnError
 
-__all__ = ["AsyncStore", "BrowsableStore", "Check", "ChoosyStore", "Look", "Store", "StoreStats"]
+__all__ = [
+    "AsyncStore",
+    "BrowsableStore",
+    "Check",
+    "ChoosyStore",
+    "Look",
+    "SpreadStore",
+    "Store",
+    "StoreStats",
+]
 
 
 class Check(NamedTuple):
@@ -140,6 +149,14 @@ class ChoosyStore(Protocol):
         Raises:
             StoreError: they cannot.
         """
+
+
+@runtime_checkable
+class SpreadStore(Protocol):
+    """A store on several servers, some of which may be gone while the others answer."""
+
+    def places(self, keys: Iterable[str]) -> Collection[Hashable]:
+        """What stands for the servers that count these buckets, each of them once; never empty."""
 
 
 @runtime_checkable

@@ -1,13 +1,14 @@
 """Guards: a store that is slow or gone neither holds requests up nor decides by accident.
 
 A guard asks its store within a time, stops asking one that fails for a while (a circuit breaker), and in
-the meantime does what the policy of each limit says: `allow`, `deny` or `fallback`.
+the meantime does what the policy of each limit says: `allow`, `deny` or `fallback`. Each server of a store on
+several has a breaker of its own.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Hashable, Sequence
 from typing import Any, TypeVar
 
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock
@@ -16,21 +17,24 @@ from ratelimit_middleware.errors import InvalidLimitError
 from ratelimit_middleware.store_settings import StoreSettings
 from ratelimit_middleware.stores._health import GuardStats, Health, LoopStoodStillError, NoAnswerError
 from ratelimit_middleware.stores._outage import HereNs, Outage
-from ratelimit_middleware.stores.base import AsyncStore, Check, Store, StoreStats
+from ratelimit_middleware.stores.base import AsyncStore, Check, SpreadStore, Store, StoreStats
 from ratelimit_middleware.stores.divided import DividedStore
 
 __all__ = ["GuardStats", "GuardedAsyncStore", "GuardedDualStore", "GuardedStore", "guarded"]
 
 _T = TypeVar("_T")
 
+_ONE_PLACE = (None,)
+
 
 class _Guard:
     """What guards of both worlds share."""
 
-    def __init__(self, settings: StoreSettings, clock: Clock | None) -> None:
+    def __init__(self, store: Store | AsyncStore, settings: StoreSettings, clock: Clock | None) -> None:
         workers = settings.expected_workers
         if settings.policy == "fallback" and workers is None:
             raise InvalidLimitError("expected_workers", None, "the number of processes that share the store")
+        self._spread = store if isinstance(store, SpreadStore) else None
         self._health = Health(settings.policy, settings.timeout_ns, clock)
         fallback = DividedStore(workers or 1, max_keys=settings.max_keys, clock=clock)
         self._outage = Outage(settings.policy, fallback, self._health.retry_after_ns)
@@ -38,6 +42,13 @@ class _Guard:
     def health(self) -> GuardStats:
         """What the guard has seen of its store."""
         return self._health.stats()
+
+    def _places(self, checks: Sequence[Check]) -> Collection[Hashable]:
+        """Where the store counts, as far as its places may fail one by one."""
+        return self._spread.places([check.key for check in checks]) if self._spread else _ONE_PLACE
+
+    def _place(self, key: str) -> Collection[Hashable]:
+        return self._spread.places([key]) if self._spread else _ONE_PLACE
 
     def _is_done_here(self, check: Check, at_ns: int) -> bool:
         """Give back a booking that does not stand in the store; False if it does."""
@@ -70,7 +81,7 @@ class GuardedStore(_Guard):
     """
 
     def __init__(self, store: Store, settings: StoreSettings, *, clock: Clock | None = None) -> None:
-        super().__init__(settings, clock)
+        super().__init__(store, settings, clock)
         self._store = store
 
     def take(self, checks: Sequence[Check]) -> list[Decision]:
@@ -79,30 +90,30 @@ class GuardedStore(_Guard):
         Raises:
             StoreUnavailableError: the store does not answer, and the policy of a check is `deny`.
         """
-        return self._ask(self._store.take, self._outage.take, checks)
+        return self._ask(self._places(checks), self._store.take, self._outage.take, checks)
 
     def charge(self, check: Check) -> None:
         """Consume without asking."""
-        self._ask(self._store.charge, self._outage.charge, check)
+        self._ask(self._place(check.key), self._store.charge, self._outage.charge, check)
 
     def give_back(self, check: Check, at_ns: int) -> None:
         """Undo a booking where it stands: in the store or here."""
         if not self._is_done_here(check, at_ns):
-            self._ask(self._store.give_back, self._outage.give_back, check, at_ns)
+            self._ask(self._place(check.key), self._store.give_back, self._outage.give_back, check, at_ns)
 
     def renew(self, check: Check, at_ns: int) -> None:
         """The lease of a slot begins anew where it stands: in the store or here."""
         if not self._is_renewed_here(check, at_ns):
-            self._ask(self._store.renew, self._outage.renew, check, at_ns)
+            self._ask(self._place(check.key), self._store.renew, self._outage.renew, check, at_ns)
 
     def peek(self, check: Check) -> Decision:
         """What a request would hear; nothing changes."""
-        return self._ask(self._store.peek, self._outage.peek, check)
+        return self._ask(self._place(check.key), self._store.peek, self._outage.peek, check)
 
     def reset(self, key: str) -> bool:
         """Forget a bucket, in the store and here; True if it was there."""
         here = self._outage.fallback.reset(key)
-        return self._ask(self._store.reset, self._outage.reset, key) or here
+        return self._ask(self._place(key), self._store.reset, self._outage.reset, key) or here
 
     def close(self) -> None:
         """Let go of everything held."""
@@ -111,10 +122,16 @@ class GuardedStore(_Guard):
 
     def stats(self) -> StoreStats:
         """A snapshot for metrics: of the store, or of what is counted here while it does not answer."""
-        return self._ask(self._store.stats, self._outage.stats)
+        return self._ask(_ONE_PLACE, self._store.stats, self._outage.stats)
 
-    def _ask(self, call: Callable[..., _T], instead: Callable[..., _T], *args: object) -> _T:
-        ticket = self._health.admit(timed=True)
+    def _ask(
+        self,
+        places: Collection[Hashable],
+        call: Callable[..., _T],
+        instead: Callable[..., _T],
+        *args: object,
+    ) -> _T:
+        ticket = self._health.admit(places, timed=True)
         if ticket is not None:
             with ticket:
                 return call(*args)
@@ -137,7 +154,7 @@ class GuardedAsyncStore(_Guard):
     """
 
     def __init__(self, store: AsyncStore, settings: StoreSettings, *, clock: Clock | None = None) -> None:
-        super().__init__(settings, clock)
+        super().__init__(store, settings, clock)
         self._async_store = store
         self._timeout_s = settings.timeout_ns / NS_PER_SECOND
 
@@ -147,30 +164,47 @@ class GuardedAsyncStore(_Guard):
         Raises:
             StoreUnavailableError: the store does not answer, and the policy of a check is `deny`.
         """
-        return await self._ask_async(self._async_store.take_async, self._outage.take, checks)
+        return await self._ask_async(
+            self._places(checks), self._async_store.take_async, self._outage.take, checks
+        )
 
     async def charge_async(self, check: Check) -> None:
         """Consume without asking."""
-        await self._ask_async(self._async_store.charge_async, self._outage.charge, check)
+        await self._ask_async(
+            self._place(check.key), self._async_store.charge_async, self._outage.charge, check
+        )
 
     async def give_back_async(self, check: Check, at_ns: int) -> None:
         """Undo a booking where it stands: in the store or here."""
         if not self._is_done_here(check, at_ns):
-            await self._ask_async(self._async_store.give_back_async, self._outage.give_back, check, at_ns)
+            await self._ask_async(
+                self._place(check.key),
+                self._async_store.give_back_async,
+                self._outage.give_back,
+                check,
+                at_ns,
+            )
 
     async def renew_async(self, check: Check, at_ns: int) -> None:
         """The lease of a slot begins anew where it stands: in the store or here."""
         if not self._is_renewed_here(check, at_ns):
-            await self._ask_async(self._async_store.renew_async, self._outage.renew, check, at_ns)
+            await self._ask_async(
+                self._place(check.key), self._async_store.renew_async, self._outage.renew, check, at_ns
+            )
 
     async def peek_async(self, check: Check) -> Decision:
         """What a request would hear; nothing changes."""
-        return await self._ask_async(self._async_store.peek_async, self._outage.peek, check)
+        return await self._ask_async(
+            self._place(check.key), self._async_store.peek_async, self._outage.peek, check
+        )
 
     async def reset_async(self, key: str) -> bool:
         """Forget a bucket, in the store and here; True if it was there."""
         here = self._outage.fallback.reset(key)
-        return await self._ask_async(self._async_store.reset_async, self._outage.reset, key) or here
+        return (
+            await self._ask_async(self._place(key), self._async_store.reset_async, self._outage.reset, key)
+            or here
+        )
 
     async def close_async(self) -> None:
         """Let go of everything held."""
@@ -178,9 +212,13 @@ class GuardedAsyncStore(_Guard):
         await self._async_store.close_async()
 
     async def _ask_async(
-        self, call: Callable[..., Coroutine[Any, Any, _T]], instead: Callable[..., _T], *args: object
+        self,
+        places: Collection[Hashable],
+        call: Callable[..., Coroutine[Any, Any, _T]],
+        instead: Callable[..., _T],
+        *args: object,
     ) -> _T:
-        ticket = self._health.admit(timed=False)
+        ticket = self._health.admit(places, timed=False)
         if ticket is not None:
             with ticket:
                 return await _within(self._timeout_s, call(*args))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from ratelimit_middleware.stores.base import (
     Check,
     ChoosyStore,
     Look,
+    SpreadStore,
     Store,
     StoreStats,
 )
@@ -50,6 +51,7 @@ class LeasedStore:
 
     def __init__(self, store: RemoteStore, lease: LeaseSettings, *, clock: Clock | None = None) -> None:
         self._store = store
+        self._spread = store if isinstance(store, SpreadStore) else None
         self._lease = lease
         self._now_ns = (clock or SystemClock()).now_ns
         self._start()
@@ -62,6 +64,10 @@ class LeasedStore:
     def accept(self, algorithm: Algorithm) -> None:
         """Return if limits of these numbers can be counted; see `ChoosyStore.accept`."""
         self._store.accept(self._counted(Check("", algorithm, "")).algorithm)
+
+    def places(self, keys: Iterable[str]) -> Collection[Hashable]:
+        """Those of the store; see `SpreadStore.places`."""
+        return self._spread.places(keys) if self._spread else (None,)
 
     def take(self, checks: Sequence[Check]) -> list[Decision]:
         """Decide all checks with one start time, all or nothing; see `Store.take`."""

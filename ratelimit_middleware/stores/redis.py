@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Iterator, Sequence
 
 from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm
 from ratelimit_middleware.clock import Clock, SystemClock
@@ -73,6 +73,10 @@ class RedisStore:
             StoreError: the script has no port of the algorithm, or could not count its numbers exactly.
         """
         self._planner.ask([Check("", algorithm, "")])
+
+    def places(self, keys: Iterable[str]) -> Collection[Hashable]:
+        """The servers that have these buckets, as far as is known; see `SpreadStore.places`."""
+        return self._sides.places(keys)
 
     def take(self, checks: Sequence[Check]) -> list[Decision]:
         """Decide all checks with one start time, all or nothing; see `Store.take`."""
