@@ -4,7 +4,6 @@ function makers.together()
 
   -- Take on top of what this attempt has taken already (two checks may share a bucket).
   local function take(attempt, check, now, max_wait, from)
-    local numbers = check.numbers
     local held = attempt[check.key]
     local shares = held and held.check.head == check.head and held.check.algorithm == check.algorithm
     local at, new = ask(check, shares and held.state or check.state, now, max_wait, from)
