@@ -18,7 +18,7 @@ __all__ = ["Asked", "Checking", "DeniedError", "is_uncovered"]
 Asked: TypeAlias = "tuple[Sequence[Limit], Sequence[Check]]"
 """The limits that count for a request, and what to ask the store about each."""
 
-_CLIENTS = 2048  # in each of two generations
+_CLIENTS = 4096  # in each of two generations
 _new = tuple.__new__
 """Past the constructors of named tuples, which cost several times what they do."""
 
@@ -55,7 +55,7 @@ class Checking:
         key = (plan, view.peer)
         asked = self._recent.renewed(key)
         if asked is None:
-            asked = self._worked_out(plan, view)
+            asked = plan.limits, self._worked_out(plan, view)[1]
             if len(view.peer or "") <= LONGEST_ADDRESS:
                 self._recent.put(key, asked)
         return asked

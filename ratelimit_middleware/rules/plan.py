@@ -21,11 +21,13 @@ class Plan:
 
     Attributes:
         counted: the limits.
+        limits: the limits alone.
         by_address: what the store is asked depends on the address of the client and on nothing else.
     """
 
-    __slots__ = ("by_address", "counted")
+    __slots__ = ("by_address", "counted", "limits")
 
     def __init__(self, counted: Counted) -> None:
         self.counted = counted
-        self.by_address = all(limit.by_address for limit, _ in counted)
+        self.limits = tuple(limit for limit, _ in counted)
+        self.by_address = all(limit.by_address for limit in self.limits)
