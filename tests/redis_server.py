@@ -40,8 +40,8 @@ def require_valkey() -> str:
 
 
 def find_server() -> str | None:
-    """The server's program."""
-    return shutil.which("redis-server") or find_valkey()
+    """The server's program: the system's, for that in the package has no TLS."""
+    return shutil.which("redis-server") or shutil.which("valkey-server")
 
 
 def find_valkey() -> str | None:
