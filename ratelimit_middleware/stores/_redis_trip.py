@@ -12,7 +12,18 @@ from typing import Any, TypeAlias
 from ratelimit_middleware.errors import StoreError, UnreadableBucketError
 from ratelimit_middleware.stores._redis_script import Script
 
-__all__ = ["Command", "ConnectError", "Trip", "Word", "cannot_answer", "is_slow", "scan", "scripted", "whole"]
+__all__ = [
+    "Command",
+    "ConnectError",
+    "LateReplyError",
+    "Trip",
+    "Word",
+    "cannot_answer",
+    "is_slow",
+    "scan",
+    "scripted",
+    "whole",
+]
 
 Word: TypeAlias = "bytes | int"
 Command: TypeAlias = "Sequence[Any]"
@@ -23,6 +34,10 @@ _SCAN_COUNT = 500
 
 class ConnectError(Exception):
     """No connection could be had (the cause says why): the command has not gone out."""
+
+
+class LateReplyError(StoreError, TimeoutError):
+    """There was no connection, or no reply, in time."""
 
 
 class Trip:
@@ -63,9 +78,12 @@ def is_slow(error: ConnectError) -> bool:
 
 def cannot_answer(place: str, error: Exception) -> StoreError:
     """The error for whoever has asked."""
+    from redis.exceptions import TimeoutError as RedisTimeoutError
+
     cause = error.__cause__ if isinstance(error, ConnectError) else error
-    # A key of another type is no fault of the server's.
-    kind = UnreadableBucketError if str(cause).startswith("WRONGTYPE") else StoreError
+    kind = LateReplyError if isinstance(cause, RedisTimeoutError) else StoreError
+    if str(cause).startswith("WRONGTYPE"):
+        kind = UnreadableBucketError  # a key of another type is no fault of the server's
     return kind(f"{place} cannot answer: {type(cause).__name__}: {cause}")
 
 
