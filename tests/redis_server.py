@@ -23,11 +23,13 @@ __all__ = [
 ]
 
 
-def require_server() -> None:
-    """Skip the test where there is no redis-server; on CI, where it is installed, that is a failure."""
-    if find_server() is None:
+def require_server() -> str:
+    """A server's program; the test is skipped where there is none, and fails on CI, which has it."""
+    program = find_server()
+    if program is None:
         assert "CI" not in os.environ, "redis-server is not installed"
         pytest.skip("redis-server is not installed (Debian and Ubuntu: apt-get install redis-server)")
+    return program
 
 
 def require_valkey() -> str:
@@ -82,7 +84,7 @@ class RedisServer:
     def __init__(self, folder: Path, *options: str, program: str | None = None) -> None:
         self._socket = folder / "redis.sock"
         self._options = options
-        self._program = program or find_server()
+        self._program = program or require_server()
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -93,7 +95,6 @@ class RedisServer:
 
     def start(self) -> None:
         """Start it, and return when it answers."""
-        assert self._program is not None
         command = [self._program, "--port", "0", "--unixsocket", str(self._socket), "--save", ""]
         command += ["--appendonly", "no", "--dir", str(self._socket.parent), *self._options]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
