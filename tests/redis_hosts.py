@@ -11,13 +11,22 @@ from dataclasses import dataclass, field
 from typing import Any
 from wsgiref.util import setup_testing_defaults
 
+from redis import Redis
+
 from ratelimit_middleware import asgi, wsgi
 from ratelimit_middleware._types import Environ, Message, Receive, Scope, Send, StartResponse
 from ratelimit_middleware.clock import ManualClock
 
-__all__ = ["Host", "Machine", "asgi_host", "wsgi_host"]
+__all__ = ["Host", "Machine", "asgi_host", "nothing_left", "wsgi_host"]
 
 _TICK_S = 0.005
+
+
+def nothing_left(url: str) -> bool:
+    """Whether no thread makes a connection any more, and the server has none but the asker's."""
+    with Redis.from_url(url) as client:
+        is_alone = len(client.client_list()) == 1
+    return is_alone and not any(thread.name == "ratelimit-connect" for thread in threading.enumerate())
 
 
 class Machine:

@@ -17,8 +17,8 @@ import pytest
 from redis import Redis
 
 from ratelimit_middleware.clock import ManualClock
-from tests.redis_cluster import free_ports
-from tests.redis_hosts import Host, Machine, asgi_host, wsgi_host
+from tests.redis_cluster import free_ports, wait_until
+from tests.redis_hosts import Host, Machine, asgi_host, nothing_left, wsgi_host
 from tests.redis_server import RedisServer, require_server
 
 LIMIT, SHARE = 20, 10
@@ -34,6 +34,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
     require_server()
     server = RedisServer(tmp_path)
     yield server
+    wait_until(lambda: nothing_left(server.url))  # the host is closed by now
     server.kill()
 
 
