@@ -34,6 +34,7 @@ BENCHMARKS = {
     "refusals": "decisions:refusals",
     "asgi": "middleware:asgi",
     "wsgi": "middleware:wsgi",
+    "steps": "middleware:steps",
     "refused": "middleware:refused",
     "uvicorn": "servers:uvicorn",
     "gunicorn": "servers:gunicorn",

@@ -18,6 +18,7 @@ from functools import cache
 from typing import NamedTuple
 
 import small
+import steps
 
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.decision import Policy
@@ -66,11 +67,12 @@ FIGURES: dict[str, Callable[[], Callable[[int], object]]] = {
     "match-10000": lambda: match(10_000, cached=False),
     "match-10000-cached": lambda: match(10_000, cached=True),
 }
-MINUS = small.MINUS
+MINUS = {**small.MINUS, **dict.fromkeys(steps.FIGURES, "turn")}
 """What is taken off a figure, so that it is what something adds."""
 ALL = {
     **FIGURES,
     **small.PEERS,
+    **steps.FIGURES,
     **{f"match-{n}": lambda n=n: match(n, cached=False) for n in (10, 100, 1000)},
 }
 """With those that need the benchmarks' environment."""

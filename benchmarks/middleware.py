@@ -11,6 +11,7 @@ import calls
 from floor import FloorAsgi
 from instructions import count
 from report import Goal, Section
+from steps import STEPS
 from timing import interleaved
 
 from ratelimit_middleware.asgi import RateLimitMiddleware
@@ -95,6 +96,17 @@ def instructions() -> Section:
     note = "" if costs else "Not run: valgrind is not installed."
     title = "A decision in memory, in machine instructions"
     return Section("instructions", title, ("instructions",), rows, "decision-floor", goals, note)
+
+
+def steps() -> Section:
+    """What each step of a request costs."""
+    costs = count([f"step-{name}" for name in STEPS]) if shutil.which("valgrind") else {}
+    rows: dict[str, tuple[float | None, ...]] = {
+        what: (costs[f"step-{name}"],) for name, what in STEPS.items() if costs
+    }
+    note = "Without the call of the step itself." if costs else "Not run: valgrind is not installed."
+    title = "ASGI: an admitted request step by step, in machine instructions"
+    return Section("steps", title, ("instructions",), rows, note=note)
 
 
 def _added(

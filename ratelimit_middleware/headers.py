@@ -50,6 +50,8 @@ SHADOW_FIELD = "X-RateLimit-Shadow"
 """Our own: what limits say that only watch."""
 
 _LARGEST_INTEGER = 10**15 - 1  # RFC 9651, section 3.3.1
+_USUAL = 10**9  # numbers up to here are compared three times as fast
+_ALMOST_NS = NS_PER_SECOND - 1  # rounds up
 _NOT_PRINTABLE = re.compile(r"[^ -~]")
 
 
@@ -230,8 +232,8 @@ def _unnamed_policies(policies: Sequence[Policy]) -> list[Field]:
 def _left(decision: Decision) -> tuple[int, int]:
     """Permits left, and seconds left, as they are written."""
     _, _, _, retry_after_ns, _, remaining, reset_after_ns = decision
-    seconds = -(-(reset_after_ns if retry_after_ns is None else retry_after_ns) // NS_PER_SECOND)
-    if 0 <= remaining <= _LARGEST_INTEGER and 0 < seconds <= _LARGEST_INTEGER:
+    seconds = ((reset_after_ns if retry_after_ns is None else retry_after_ns) + _ALMOST_NS) // NS_PER_SECOND
+    if 0 <= remaining <= _USUAL and 0 < seconds <= _USUAL:
         return remaining, seconds
     return _integer(remaining), _integer(seconds) or 1
 
