@@ -111,7 +111,8 @@ class Answers:
         """In the words of the rule that binds."""
         if self._refused:
             self._refused(view)
-        name = verdict.binding.policy.name if verdict.binding else ""
+        binding = verdict.binding
+        name = binding.policy.name if binding else ""
         answer = self._by_policy.get(name, self._common)
         styles = () if name in self._shed else self._styles  # it is no quota of the client's
         refusal = over_limit(

@@ -13,17 +13,14 @@ _POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
 
 async def refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
     """Answer in the place of the app, which has not answered."""
-    if scope["type"] == "http":
-        await _respond(send, "http.response", refusal)
-    elif (await receive())["type"] != "websocket.connect":
-        return  # the client has gone
-    elif "websocket.http.response" in (scope.get("extensions") or ()):
-        await _respond(send, "websocket.http.response", refusal)
-    else:
-        # Closed before it was accepted: the server answers the handshake with 403.
-        await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": "rate limit"})
-
-
-async def _respond(send: Send, kind: str, refusal: Refusal) -> None:
+    kind = "http.response"
+    if scope["type"] != "http":
+        if (await receive())["type"] != "websocket.connect":
+            return  # the client has gone
+        if "websocket.http.response" not in (scope.get("extensions") or ()):
+            # Closed before it was accepted: the server answers the handshake with 403.
+            await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": "rate limit"})
+            return
+        kind = "websocket.http.response"
     await send({"type": f"{kind}.start", "status": refusal.status, "headers": octets(refusal.headers)})
     await send({"type": f"{kind}.body", "body": refusal.body})

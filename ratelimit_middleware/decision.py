@@ -117,6 +117,8 @@ class Verdict(NamedTuple):
 
         None when nothing was checked.
         """
+        if len(self.policies) == 1:  # the common case
+            return Outcome(self.policies[0], self.decisions[0])
         found: Outcome | None = None
         for outcome in self.outcomes:
             if found is None or _binds_more(outcome.decision, found.decision):
@@ -126,7 +128,8 @@ class Verdict(NamedTuple):
     @property
     def violated(self) -> tuple[str, ...]:
         """Names of the policies that refused."""
-        return tuple(o.policy.name for o in self.outcomes if not o.decision.allowed)
+        pairs = zip(self.policies, self.decisions, strict=True)
+        return tuple([policy.name for policy, decision in pairs if not decision.allowed])
 
 
 def _binds_more(decision: Decision, other: Decision) -> bool:

@@ -78,12 +78,14 @@ def fields_writer(styles: Sequence[str]) -> FieldsWriter:
     Raises:
         KeyError: a style that does not exist.
     """
+    if len(styles) == 1:
+        return _WRITERS[styles[0]]
     writers = [_WRITERS[style] for style in styles]
 
     def write_all(policies: Sequence[Policy], binding: Policy, decision: Decision) -> list[Field]:
         return list(dict(field for write in writers for field in write(policies, binding, decision)).items())
 
-    return writers[0] if len(writers) == 1 else write_all
+    return write_all
 
 
 def octets_writer(styles: Sequence[str]) -> OctetsWriter:
@@ -100,7 +102,13 @@ def octets_writer(styles: Sequence[str]) -> OctetsWriter:
 
 def octets(fields: Sequence[Field]) -> list[tuple[bytes, bytes]]:
     """Fields as ASGI wants them."""
-    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in fields]
+    return list(map(_field_in_octets, fields))
+
+
+@lru_cache(maxsize=256)
+def _field_in_octets(field: Field) -> tuple[bytes, bytes]:
+    name, value = field
+    return name.lower().encode("latin-1"), value.encode("latin-1")
 
 
 def field_names(styles: Sequence[str]) -> list[str]:

@@ -197,7 +197,10 @@ class AsgiView:
     def header(self, name: str) -> str | None:
         """All lines of a header, joined."""
         wanted = name.encode("latin-1")
-        lines = [value for key, value in self._scope.get("headers", ()) if key.lower() == wanted]
+        lines = []
+        for key, value in self._scope.get("headers", ()):
+            if key.lower() == wanted:
+                lines.append(value)
         if len(lines) > 1:
             return joined([line.decode("latin-1") for line in lines])
         return lines[0].decode("latin-1") if lines else None

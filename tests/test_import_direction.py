@@ -18,7 +18,7 @@ LAYERS = [
     {"algorithms", "request_texts"},
     {"request", "response", "addresses", "store_settings", "events", "redis_url"},
     {"asking", "entrances", "overload"},
-    {"forwarded", "identity", "headers", "faults", "networks", "counters", "refusal_log"},
+    {"forwarded", "identity", "headers", "faults", "networks", "counters", "refusal_log", "problems"},
     {"client"},
     {"stores", "rules", "responses"},
     {"reservation"},
