@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from ratelimit_middleware.request_texts import fold, has_dots, readings, squeezed
 from ratelimit_middleware.rules.hosts import matches
 from ratelimit_middleware.rules.index import Index
 from ratelimit_middleware.rules.model import Route, Rule, RuleSet
 
-__all__ = ["Entries", "Entry", "Placed", "Reading", "methods_of"]
+__all__ = ["Entries", "Entry", "Fitting", "Placed", "Reading", "chosen", "methods_of"]
 
 
-class Entry(NamedTuple):
-    """A route of a rule, with the rule's place among them."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """A route of a rule, with the rule's place among them; each is equal to itself alone."""
 
     order: int
     rule: Rule
@@ -22,8 +24,11 @@ class Entry(NamedTuple):
     skips_preflight: bool
 
 
+Fitting: TypeAlias = tuple[tuple[tuple[Entry, ...], tuple[Entry, ...]], ...]
+"""What fits a path, whoever asks: for each way to read it, as it is spelled and in its plain spelling."""
+
 Reading: TypeAlias = tuple[dict[int, Entry], dict[int, Entry]]
-"""What fits a path as it is spelled and in its plain spelling, by the rule's place."""
+"""What of that is for a request, by the rule's place."""
 
 Placed: TypeAlias = tuple[Rule, Sequence[Route], bool]
 """A rule, routes of it, and whether they take only what all frameworks accept."""
@@ -57,28 +62,41 @@ class Entries:
 
     def readings(self, kind: str, method: str, path: str, host: str) -> list[Reading]:
         """What fits, for each way in which the path and the host may be read."""
-        wanted = methods_of(kind, method)
-        return [
-            self._reading(spelled, plain, wanted, name)
-            for spelled, plain in _spellings(path)
-            for name in readings(host)
-        ]
+        return chosen(self.fitting(path), kind, method, host)
 
-    def _reading(self, path: str, plain: str, wanted: frozenset[str], host: str) -> Reading:
-        as_seen: dict[int, Entry] = {}
-        folded: dict[int, Entry] = {}
+    def fitting(self, path: str) -> Fitting:
+        """What fits a path; there are few answers, however many paths."""
+        return tuple([self._fitting(spelled, plain) for spelled, plain in _spellings(path)])
+
+    def _fitting(self, path: str, plain: str) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
+        as_seen: tuple[Entry, ...] = ()
+        folded: tuple[Entry, ...] = ()
         for index in self._indexes:
             fitting, fitting_plain = index.find(path, plain)
-            _choose(fitting, wanted, host, as_seen)
-            _choose(fitting_plain, wanted, host, folded)
+            as_seen += fitting
+            folded += fitting_plain
         return as_seen, folded
 
 
-def _spellings(path: str) -> Iterator[tuple[str, str]]:
-    """What a path may mean, each time as it is spelled and in its plain spelling.
+def chosen(fitting: Fitting, kind: str, method: str, host: str) -> list[Reading]:
+    """What of that which fits a path is for a request, for each way in which its host may be read."""
+    wanted = methods_of(kind, method)
+    return [
+        (_choose(as_seen, wanted, name), _choose(folded, wanted, name))
+        for as_seen, folded in fitting
+        for name in readings(host)
+    ]
 
-    A path with dot segments means another one to those who resolve them.
-    """
+
+def _spellings(path: str) -> Iterable[tuple[str, str]]:
+    """What a path may mean, each time as it is spelled and in its plain spelling."""
+    if path.__class__ is str and "/." not in path:  # nearly all
+        return ((path, fold(path)),)
+    return _doubtful_spellings(path)
+
+
+def _doubtful_spellings(path: str) -> Iterator[tuple[str, str]]:
+    """The same for one that routers differ in, as they do in who resolves dot segments."""
     for one in readings(path):
         plain = fold(one)
         if has_dots(one):
@@ -88,15 +106,16 @@ def _spellings(path: str) -> Iterator[tuple[str, str]]:
             yield one, plain
 
 
-def _choose(entries: Sequence[Entry], wanted: frozenset[str], host: str, chosen: dict[int, Entry]) -> None:
-    """Add the entries that are for the request's method and host, by their rule's place.
+def _choose(entries: Sequence[Entry], wanted: frozenset[str], host: str) -> dict[int, Entry]:
+    """The entries that are for the request's method and host, by their rule's place.
 
     So a rule with several routes counts once.
     """
-    for entry in entries:
-        methods = entry.route.methods
-        if (methods is None or methods & wanted) and matches(entry.rule.hosts, host):
-            chosen[entry.order] = entry
+    return {
+        entry.order: entry
+        for entry in entries
+        if (entry.route.methods is None or entry.route.methods & wanted) and matches(entry.rule.hosts, host)
+    }
 
 
 def methods_of(kind: str, method: str) -> frozenset[str]:

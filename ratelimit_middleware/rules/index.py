@@ -7,7 +7,7 @@ many there are. Regular expressions are tried one after the other; a file has fe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 from uuid import UUID
 
@@ -90,9 +90,9 @@ class _Node(Generic[_T]):
         self.parameters += ((test, _Node()),)
         return self.parameters[-1][1]
 
-    def find(self, path: str) -> list[_T]:
+    def find(self, path: str) -> tuple[_T, ...]:
         """All entries whose template fits `path` as it is spelled."""
-        found = [*self.rests]
+        found = self.rests
         nodes = [self]
         for segment in segments(path):
             after: list[_Node[_T]] = []
@@ -144,7 +144,7 @@ class Index(Generic[_T]):
             for spelled in {path, self._folded(fold(path))}:
                 self._root.add(entry, spelled, _NARROW if narrow else CONVERTERS)
 
-    def find(self, path: str, plain: str) -> tuple[Sequence[_T], Sequence[_T]]:
+    def find(self, path: str, plain: str) -> tuple[tuple[_T, ...], tuple[_T, ...]]:
         """The entries that fit a path as it is spelled, and those that fit its plain spelling.
 
         A regular expression cannot be folded as a template is, so a trailing slash in it is met by trying
@@ -162,7 +162,7 @@ class Index(Generic[_T]):
     def _folded(self, plain: str) -> str:
         return lower_case(plain) if self._any_case else plain
 
-    def _fitting(self, text: str) -> list[_T]:
+    def _fitting(self, text: str) -> tuple[_T, ...]:
         if not text.isascii():  # engines know no half surrogate pairs, which a server may let through
             text = text.encode("utf-8", "replace").decode()
-        return [entry for fits, entry in self._regexes if fits(text)]
+        return tuple([entry for fits, entry in self._regexes if fits(text)])

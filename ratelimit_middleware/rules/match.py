@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ratelimit_middleware.request import RequestView
-from ratelimit_middleware.rules.entries import Entries, Entry
+from ratelimit_middleware.rules.entries import Entries, Entry, Fitting, chosen
 from ratelimit_middleware.rules.model import Limit, Rule, RuleSet
 from ratelimit_middleware.rules.plan import Counted, Plan
 from ratelimit_middleware.rules.recent import Recent
@@ -15,6 +15,7 @@ __all__ = ["Counted", "Matcher"]
 
 _CACHE_ENTRIES = 2048  # in each of two generations
 _CACHE_TEXT = 512
+_FITTING_ENTRIES = 512
 _PREFLIGHT = "preflight"
 """In the place of a request's kind, where some rule passes preflights over."""
 
@@ -30,6 +31,7 @@ class Matcher:
 
     __slots__ = (
         "_always",
+        "_by_fitting",
         "_by_host",
         "_cache",
         "_defaults",
@@ -41,7 +43,7 @@ class Matcher:
 
     def __init__(self, ruleset: RuleSet) -> None:
         self._entries = Entries(ruleset, [(rule, rule.routes, rule.unlimited) for rule in ruleset.limits])
-        self._relations = Relations(ruleset)
+        self._relations = Relations(ruleset) if any(rule.relate for rule in ruleset.rules) else None
         self.default = _limits([ruleset.default] if ruleset.default else [])
         # By whether the request is a preflight.
         self._always = (
@@ -56,6 +58,8 @@ class Matcher:
             for rule in ruleset.rules
         )
         self._cache: Recent[tuple[object, ...], Plan] = Recent(_CACHE_ENTRIES)
+        # New paths come without end, but those that the same routes fit have one plan.
+        self._by_fitting: Recent[tuple[object, ...], Plan] = Recent(_FITTING_ENTRIES)
 
     def match(self, view: RequestView) -> Counted:
         """Every limit that counts for the request, in the order `always`, `limits`, `default`.
@@ -80,36 +84,50 @@ class Matcher:
         if may_be_preflight and _is_preflight(view):
             kind = _PREFLIGHT
         if host.__class__ is not str:  # `Doubtful`, equal to what is not
-            return Plan(self._counted(kind, method, view.path, host))
+            return Plan(self._counted(self._entries.fitting(view.path), kind, method, view.path, host))
         if self._by_host or may_be_preflight:  # not by the target alone, so `match` must not find it
             key = (*key, kind, host)
         plan = self._cache.young.get(key) or self._cache.renewed(key)
         if plan is None:
-            plan = Plan(self._counted(kind, method, view.path, host))
-            if len(str(key)) <= _CACHE_TEXT:
+            plan = self._planned(kind, method, view.path, host)
+            if _length(key) <= _CACHE_TEXT:
                 self._cache.put(key, plan)
         return plan
 
     def fallback(self, view: RequestView) -> Counted:
         """The limits of `default`, for a request that all limits of routes have been passed over for."""
-        if not self._relations:
+        if self._relations is None:
             return self.default
         host = view.host if self._by_host else ""
         used = self._relations.used(view.kind, view.method, view.path, host, is_preflight=False)
         return _without(self.default, used.excused)
 
-    def _counted(self, kind: str, method: str, path: str, host: str) -> Counted:
+    def _planned(self, kind: str, method: str, path: str, host: str) -> Plan:
+        """The plan for a path that is new."""
+        fitting = self._entries.fitting(path)
+        if self._relations is not None or len(method) + len(host) > _CACHE_TEXT:
+            return Plan(self._counted(fitting, kind, method, path, host))
+        key = (fitting, kind, method, host)
+        plan = self._by_fitting.young.get(key) or self._by_fitting.renewed(key)
+        if plan is None:
+            plan = Plan(self._counted(fitting, kind, method, path, host))
+            self._by_fitting.put(key, plan)
+        return plan
+
+    def _counted(self, fitting: Fitting, kind: str, method: str, path: str, host: str) -> Counted:
         """What holds the request, and what counts it for rules of other routes."""
         is_preflight = kind == _PREFLIGHT
         used = NOTHING
-        if self._relations:
+        if self._relations is not None:
             used = self._relations.used(kind, method, path, host, is_preflight=is_preflight)
-        held = self._always[is_preflight] + self._routed(kind, method, path, host, used.excused)
+        held = self._always[is_preflight] + self._routed(fitting, kind, method, host, used.excused)
         return _without(held, used.excused) + used.charges
 
-    def _routed(self, kind: str, method: str, path: str, host: str, excused: frozenset[str]) -> Counted:
+    def _routed(
+        self, fitting: Fitting, kind: str, method: str, host: str, excused: frozenset[str]
+    ) -> Counted:
         is_preflight = kind == _PREFLIGHT
-        found = self._entries.readings(kind, method, path, host)
+        found = chosen(fitting, kind, method, host)
         entries: dict[int, Entry] = {}
         is_unlimited = is_covered = True
         for as_seen, folded in found:
@@ -153,6 +171,11 @@ def _once(counted: Iterable[tuple[Limit, str]]) -> Counted:
     for limit, route in counted:
         first.setdefault(limit.rule_id, (limit, route))
     return tuple(first.values())
+
+
+def _length(key: Iterable[object]) -> int:
+    """Of all texts in it."""
+    return sum([len(part) for part in key if isinstance(part, str)])
 
 
 def _is_preflight(view: RequestView) -> bool:

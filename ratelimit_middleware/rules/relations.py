@@ -41,10 +41,6 @@ class Relations:
         self._wide = Entries(ruleset, [(rule, rule.relate, False) for rule in self._rules])
         self._narrow = Entries(ruleset, [(rule, rule.relate, True) for rule in self._rules])
 
-    def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self._rules)
-
     def used(self, kind: str, method: str, path: str, host: str, *, is_preflight: bool) -> Used:
         """A rule is used up in whatever way the request may be read; it excuses only if all agree.
 

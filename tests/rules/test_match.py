@@ -373,6 +373,23 @@ def test_random_hosts_do_not_grow_the_cache_without_end() -> None:
     assert cached_text(rules) <= 4096 * 512
 
 
+def test_made_up_hosts_and_methods_do_not_grow_what_is_known_of_routes_without_end() -> None:
+    rules = matcher({"/a": {"limit": "5/s", "hosts": "*.example.com"}}, default="9/s")
+    for number in range(3000):
+        rules.match(View("/a", f"M{number}", host=f"h{number}.example.com"))
+    rules.match(View("/a", "M" * 1000, host="h.example.com"))
+    assert len(rules._by_fitting) <= 1024
+    assert not any(len(str(key)) > 1000 and "MMMM" in str(key) for key in rules._by_fitting.young)
+
+
+def test_new_paths_of_the_same_routes_have_one_answer() -> None:
+    rules = matcher({"/items/{id}": "5/s", "GET /items/{id}/parts": "2/s"}, default="9/s")
+    assert rules.match(View("/items/1")) == rules.match(View("/items/2"))
+    assert counted(rules, "/items/3/parts") == ["get-items-id-parts"]
+    assert counted(rules, "/items/4/parts", "POST") == ["default"]
+    assert len(rules._by_fitting) == 3
+
+
 def test_hosts_are_not_looked_at_where_no_rule_names_one() -> None:
     rules = matcher({"/x": "5/s"})
     at(rules, "a.example")
