@@ -24,6 +24,8 @@ class Taken(NamedTuple):
 class _Attempt:
     """One try at booking all enforcing checks at one start time; states are kept apart until it holds."""
 
+    __slots__ = ("_load", "_now_ns", "states")
+
     def __init__(
         self,
         load: Callable[[str, Check, int], State],
@@ -92,6 +94,8 @@ def _book(
         for i in enforcing:
             patience_ns = start_ns - now_ns if checks[i].max_wait_ns == 0 else max_wait_ns
             decisions[i] = attempt.take(keys[i], checks[i], patience_ns, start_ns)
+        if not waits:  # nobody asks for a later moment
+            break
         asked = [d.at_ns for i, d in decisions.items() if d.allowed and checks[i].max_wait_ns != 0]
         latest_ns = max(asked, default=start_ns)
         if latest_ns <= start_ns:
@@ -110,7 +114,9 @@ def untouched(decision: Decision, check: Check, start_ns: int) -> Decision:
     """
     if not decision.allowed:
         ahead_ns = start_ns - decision.at_ns
-        if check.max_wait_ns != 0 or decision.retry_after_ns is None or not check.algorithm.window_ns:
+        if not ahead_ns or check.max_wait_ns != 0 or decision.retry_after_ns is None:
+            return decision
+        if not check.algorithm.window_ns:
             return decision
         return decision._replace(retry_after_ns=decision.retry_after_ns + ahead_ns)
     remaining = decision.remaining + check.cost

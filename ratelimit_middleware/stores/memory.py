@@ -23,7 +23,8 @@ __all__ = ["MemoryStore"]
 logger = logging.getLogger("ratelimit_middleware.stores")
 
 _SWEEP_KEYS = 2
-_SWEEP_KEYS_WHEN_FULL = 8
+_SWEEP_KEYS_WHEN_FULL = 4
+_NEVER_NS = 2**63
 
 
 class MemoryStore:
@@ -56,6 +57,9 @@ class MemoryStore:
         # An entry remembers the numbers that wrote it, so that a reload adopts it when it is next used.
         self._entries: dict[str, tuple[Algorithm, State]] = {}
         self._to_sweep: list[str] = []
+        # The first moment at which a bucket expires: of those seen in this pass, and of all, after a pass.
+        self._soonest_ns = 0
+        self._none_before_ns = 0
         self._overflowed = 0
 
     def take(self, checks: Sequence[Check]) -> list[Decision]:
@@ -86,14 +90,14 @@ class MemoryStore:
             state, now_ns, check.cost, 0 if check.shadow else check.max_wait_ns
         )
         if decision.allowed or key in self._entries:
-            self._entries[key] = (check.algorithm, state)
+            self._keep(key, check.algorithm, state)
         return decision
 
     def _take_together(self, checks: Sequence[Check], now_ns: int) -> list[Decision]:
         keys = [self._key(check, now_ns) for check in checks]
         taken = take_together(checks, keys, self._state, now_ns)
-        for key, algorithm, state in taken.states:
-            self._entries[key] = (algorithm, state)
+        for kept in taken.states:
+            self._keep(*kept)
         return taken.decisions
 
     def charge(self, check: Check) -> None:
@@ -102,7 +106,7 @@ class MemoryStore:
             now_ns = self._now_ns()
             key = self._key(check, now_ns)
             state = check.algorithm.charge(self._state(key, check, now_ns), now_ns, check.cost)
-            self._entries[key] = (check.algorithm, state)
+            self._keep(key, check.algorithm, state)
 
     def give_back(self, check: Check, at_ns: int) -> None:
         """Undo a booking; nothing if its bucket has been forgotten."""
@@ -114,6 +118,7 @@ class MemoryStore:
             state = self._state(key, check, now_ns)
             state = check.algorithm.give_back(state, now_ns, check.cost, at_ns)
             self._entries[key] = (check.algorithm, state)
+            self._may_expire_sooner()
 
     def renew(self, check: Check, at_ns: int) -> None:
         """The lease of a slot begins anew; see `Store.renew`."""
@@ -121,7 +126,7 @@ class MemoryStore:
             now_ns = self._now_ns()
             key = check.key if check.key in self._entries else self._key(check, now_ns)
             state = renewed(check.algorithm, self._state(key, check, now_ns), now_ns, check.cost, at_ns)
-            self._entries[key] = (check.algorithm, state)
+            self._keep(key, check.algorithm, state)
 
     def peek(self, check: Check) -> Decision:
         """What a request would hear; nothing changes."""
@@ -177,6 +182,7 @@ class MemoryStore:
         wrote, state = entry
         if wrote is algorithm or wrote == algorithm:
             return state
+        self._may_expire_sooner()
         return algorithm.adopt(state, now_ns, wrote, self._keep_state)
 
     def _key(self, check: Check, now_ns: int) -> str:
@@ -196,16 +202,42 @@ class MemoryStore:
         self._overflowed += 1
         return check.overflow
 
+    def _keep(self, key: str, algorithm: Algorithm, state: State) -> None:
+        """Put what has become of a bucket that may be new."""
+        if key not in self._entries:
+            self._may_expire_sooner()
+        self._entries[key] = (algorithm, state)
+
     def _sweep(self, now_ns: int, most: int) -> int:
-        """Look at up to `most` keys in turn, drop the expired ones; how many were dropped."""
+        """Look at up to `most` keys in turn, drop the expired ones; how many were dropped.
+
+        After a pass over all of them that has found none, there is nothing to look for until the first of
+        them expires: a flood of new clients that meets a full store has a cheap refusal.
+        """
+        if now_ns < self._none_before_ns:
+            return 0
         entries = self._entries
         if not self._to_sweep:
             self._to_sweep = list(reversed(entries))  # the oldest are looked at first, from the end
-        dropped, rest = 0, max(0, len(self._to_sweep) - most)
-        for key in self._to_sweep[rest:]:
+            self._soonest_ns = _NEVER_NS
+        dropped = 0
+        for _ in range(min(most, len(self._to_sweep))):
+            key = self._to_sweep.pop()
             entry = entries.get(key)
-            if entry is not None and entry[0].forget_at_ns(entry[1]) <= now_ns:
+            if entry is None:
+                continue
+            forget_at_ns = entry[0].forget_at_ns(entry[1])
+            if forget_at_ns <= now_ns:
                 del entries[key]
                 dropped += 1
-        del self._to_sweep[rest:]
+                if dropped == _SWEEP_KEYS:  # one makes room for the new bucket, and one for another
+                    break
+            elif forget_at_ns < self._soonest_ns:
+                self._soonest_ns = forget_at_ns
+        if not self._to_sweep:
+            self._none_before_ns = self._soonest_ns
         return dropped
+
+    def _may_expire_sooner(self) -> None:
+        """A bucket has been made or changed, so what is known of the first one to expire holds no more."""
+        self._soonest_ns = self._none_before_ns = 0

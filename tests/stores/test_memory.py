@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratelimit_middleware.algorithms.base import Algorithm
+from ratelimit_middleware.algorithms.base import Algorithm, State
 from ratelimit_middleware.algorithms.concurrency import Concurrency
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
@@ -205,6 +205,67 @@ def test_a_full_store_makes_room_as_soon_as_keys_expire(clock: ManualClock) -> N
         store.take([check(f"a|{client}", SlidingWindow(1, 60))])
     clock.advance(60)
     assert all(store.take([check(f"b|{client}", SlidingWindow(1, 60))])[0].allowed for client in range(9))
+
+
+def full_of_minutes(clock: ManualClock) -> MemoryStore:
+    """Four buckets that expire in a minute, and so many newcomers that all have been looked at."""
+    store = MemoryStore(max_keys=4, clock=clock)
+    for client in range(20):
+        store.take([check(f"a|{client}", SlidingWindow(2, 60))])
+    return store
+
+
+def has_room(store: MemoryStore) -> bool:
+    """Whether one of a few newcomers gets a bucket of its own."""
+    overflowed = store.stats().overflowed
+    for client in range(5):
+        store.take([check(f"c|{client}", SlidingWindow(1, 60), cost=2)])
+    return store.stats().overflowed < overflowed + 5
+
+
+def test_a_full_store_is_not_searched_until_its_first_bucket_expires(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = full_of_minutes(clock)
+    looks: list[int] = []
+    forget_at_ns = SlidingWindow.forget_at_ns
+
+    def looked_at(window: SlidingWindow, state: State) -> int:
+        looks.append(1)
+        return forget_at_ns(window, state)
+
+    monkeypatch.setattr(SlidingWindow, "forget_at_ns", looked_at)
+    clock.advance(59)
+    assert not has_room(store)
+    assert not looks
+    clock.advance(1)
+    assert has_room(store)
+    assert looks
+
+
+def test_a_bucket_that_was_made_later_and_expires_sooner_makes_room(clock: ManualClock) -> None:
+    store = full_of_minutes(clock)
+    store.reset("a|1")
+    store.take([check("b|1", SlidingWindow(1, 1))])
+    assert not has_room(store)
+    clock.advance(1)
+    assert has_room(store)
+
+
+def test_a_booking_that_is_given_back_makes_room(clock: ManualClock) -> None:
+    store = full_of_minutes(clock)
+    assert not has_room(store)
+    store.give_back(check("a|1", SlidingWindow(2, 60)), clock.now_ns())
+    assert has_room(store)
+
+
+def test_numbers_that_let_a_bucket_expire_sooner_make_room(clock: ManualClock) -> None:
+    store = full_of_minutes(clock)
+    clock.advance(2)
+    assert not has_room(store)
+    store.take([check("a|1", SlidingWindow(2, 1))])
+    clock.advance(1)
+    assert has_room(store)
 
 
 def test_clients_of_other_limits_keep_their_own_overflow_bucket(clock: ManualClock) -> None:
