@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -50,6 +51,22 @@ def asgi_by_hand(app: Any, clients: int = CLIENTS) -> Do:
     def do(turn: int) -> None:
         try:
             app({**SCOPE, "client": peers[turn % clients]}, receive, _send).send(None)
+        except StopIteration:
+            return
+        raise RuntimeError("the app waits for something")
+
+    return do
+
+
+def asgi_made_up(app: Any) -> Do:
+    """One request that nobody has made before, from a client of its own: whatever the turn."""
+    numbers = itertools.count()
+
+    def do(_: int) -> None:
+        number = next(numbers)
+        peer = (f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", 50_000)
+        try:
+            app({**SCOPE, "path": f"/items/{number}", "client": peer}, receive, _send).send(None)
         except StopIteration:
             return
         raise RuntimeError("the app waits for something")

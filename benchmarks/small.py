@@ -1,7 +1,11 @@
 """The small figures: a decision in memory, and what a middleware adds to a request; ours, the floor, peers.
 
 Time is a count here: each reading of the clock is one step after the last, so that each turn meets the
-same state. A step of a whole period keeps one entry in a window, a 64th of it keeps 64.
+same state. A step of a whole period keeps one entry in a window, a 64th of it keeps 64, and
+a nanosecond keeps all, so that what is used up stays so.
+
+`refused` is a request of a known client to a known path; `unknown` the first one of a client, to a path of
+its own; `unknown-refused` the same while the store is full and its overflow bucket is used up.
 """
 
 from __future__ import annotations
@@ -19,12 +23,14 @@ from limiters import limits, ours_for_one
 from ratelimit_middleware import asgi, wsgi
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
+from ratelimit_middleware.stores.memory import MemoryStore
 
 Do: TypeAlias = Callable[[int], object]
 
 _LIMIT = 100
 _ONE_ENTRY_NS = PERIOD_S * 1_000_000_000
 _64_ENTRIES_NS = -(-_ONE_ENTRY_NS // 64)
+_AT_ONCE_NS = 1
 _WARM_TURNS = 120  # a full window, and past the first requests, at which more is looked at
 
 
@@ -47,6 +53,12 @@ def _decision(take: Callable[[str], object]) -> Do:
 
 def _asgi(app: Callable[..., object]) -> Do:
     return calls.asgi_by_hand(app, clients=1)
+
+
+def _flood(max_keys: int) -> Do:
+    """Requests never made before, each from a client of its own."""
+    store = MemoryStore(max_keys=max_keys)
+    return calls.asgi_made_up(asgi.RateLimitMiddleware(apps.bare_asgi, _100_A_MINUTE, store=store))
 
 
 def _wsgi(app: Callable[..., object]) -> Do:
@@ -74,6 +86,11 @@ FIGURES: dict[str, Callable[[], Do]] = {
         _64_ENTRIES_NS, lambda: _asgi(asgi.RateLimitMiddleware(apps.bare_asgi, _100_A_MINUTE))
     ),
     "asgi-burst": ticking(INTERVAL_NS, lambda: _asgi(asgi.RateLimitMiddleware(apps.bare_asgi, _WITH_BURST))),
+    "asgi-refused": ticking(
+        _AT_ONCE_NS, lambda: _asgi(asgi.RateLimitMiddleware(apps.bare_asgi, _100_A_MINUTE))
+    ),
+    "asgi-unknown": ticking(_AT_ONCE_NS, lambda: _flood(max_keys=_LIMIT * _WARM_TURNS)),
+    "asgi-unknown-refused": ticking(_AT_ONCE_NS, lambda: _flood(max_keys=_WARM_TURNS - _LIMIT)),
     "wsgi-bare": lambda: _wsgi(apps.bare_wsgi),
     "wsgi-floor": ticking(INTERVAL_NS, lambda: _wsgi(FloorWsgi(apps.bare_wsgi))),
     "wsgi-plain": ticking(
