@@ -137,7 +137,7 @@ def _goes_again(cluster: ClusterMap, call: Call, node: Node) -> bool:
     """Whether nothing has run and another try makes sense; what the reply says of the cluster is heeded."""
     from redis import exceptions
 
-    error, call.asked = call.reply, None
+    error, call.asked = _recognized(call.reply), None
     if not isinstance(error, Exception):
         return False
     call.reply = cannot_answer(f"{node[0]}:{node[1]}", error)
@@ -157,6 +157,22 @@ def _goes_again(cluster: ClusterMap, call: Call, node: Node) -> bool:
         cluster.doubt(node)
         call.lost_at = node
     return _nothing_ran(error)
+
+
+def _recognized(reply: Any) -> Any:
+    """The reply; an error of clusters by its name, which older redis-py tells to its own client alone."""
+    from redis import exceptions
+
+    if type(reply) is not exceptions.ResponseError:
+        return reply
+    name, _, rest = str(reply).partition(" ")
+    known: dict[str, Any] = {
+        "MOVED": exceptions.MovedError,
+        "ASK": exceptions.AskError,
+        "TRYAGAIN": exceptions.TryAgainError,
+        "CLUSTERDOWN": exceptions.ClusterDownError,
+    }
+    return known[name](rest) if name in known else reply
 
 
 def _of_the_cluster() -> tuple[type[Exception], ...]:

@@ -93,6 +93,34 @@ def test_a_redirection_is_followed_and_kept() -> None:
     assert (cluster.owner(7), cluster.owner(8)) == (C, A)
 
 
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("MOVED", exceptions.MovedError("7 10.0.0.3:7000")),
+        ("ASK", exceptions.AskError("7 10.0.0.3:7000")),
+        ("TRYAGAIN", exceptions.TryAgainError("Multiple keys request")),
+        ("CLUSTERDOWN", exceptions.ClusterDownError("Hash slot not served")),
+    ],
+)
+def test_what_an_older_redis_py_does_not_know_by_name_is_known_all_the_same(
+    name: str, error: Exception
+) -> None:
+    """5.3 has these errors in its own client for clusters only."""
+
+    def outcome(reply: Exception) -> tuple[list[Batch] | None, type]:
+        clock, call = ManualClock(), go()
+        talk = send(known(clock), [call])
+        next(talk)
+        clock.advance(1)
+        try:
+            return talk.send([[reply]]), type(call.reply)
+        except StopIteration:
+            return None, type(call.reply)
+
+    assert outcome(exceptions.ResponseError(f"{name} {error}")) == outcome(error)
+    assert outcome(exceptions.ResponseError("ERR of another kind")) == (None, StoreError) != outcome(error)
+
+
 def test_a_server_that_does_not_know_its_own_host_is_meant_by_its_port() -> None:
     turns = said(known(), [go()], [[exceptions.MovedError("7 :7001")]], [["ok"]])
     assert turns[1][0].node == (A[0], 7001)
