@@ -137,11 +137,12 @@ def _goes_again(cluster: ClusterMap, call: Call, node: Node) -> bool:
     """Whether nothing has run and another try makes sense; what the reply says of the cluster is heeded."""
     from redis import exceptions
 
-    error, call.asked = _recognized(call.reply), None
+    error, asked, call.asked = _recognized(call.reply), call.asked, None
     if not isinstance(error, Exception):
         return False
     call.reply = cannot_answer(f"{node[0]}:{node[1]}", error)
     if isinstance(error, exceptions.NoScriptError):
+        call.asked = asked
         return bool(call.whole)
     if isinstance(error, exceptions.MovedError):
         cluster.move(call.slot, _told(error, node))

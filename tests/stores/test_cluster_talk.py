@@ -135,6 +135,13 @@ def test_the_target_of_a_moving_slot_is_asked_for_once() -> None:
     assert cluster.owner(7) == A
 
 
+def test_the_target_of_a_moving_slot_gets_the_script_without_another_detour() -> None:
+    call, ask = go(), exceptions.AskError("7 10.0.0.3:7000")
+    turns = said(known(), [call], [[ask]], [["OK", exceptions.NoScriptError("gone")]], [["OK", "ok"]])
+    assert turns[1:] == [[Batch(C, [("ASKING",), ("GO",)])], [Batch(C, [("ASKING",), ("WHOLE",)])]]
+    assert call.reply == "ok"
+
+
 def test_keys_that_are_with_two_servers_are_told_to_the_asker() -> None:
     call = go()
     said(known(), [call], [[exceptions.TryAgainError("Multiple keys request")]])
