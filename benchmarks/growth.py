@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -103,13 +104,15 @@ def rules() -> Section:
 
 
 def imports() -> Section:
-    """Each in a fresh process, in turn."""
+    """Each in a fresh process, in turn; the first round compiles what is not compiled yet."""
     samples: dict[str, list[float]] = {name: [] for name in _IMPORTS}
-    for _ in range(_IMPORT_ROUNDS):
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    for round_ in range(_IMPORT_ROUNDS + 1):
         for name, statement in _IMPORTS.items():
             command = [sys.executable, "-c", _START.format(statement)]
-            said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            samples[name].append(float(said) / 1e6)
+            ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+            if round_:
+                samples[name].append(float(ran.stdout) / 1e6)
     rows: dict[str, tuple[float | None, ...]] = {name: (median(times),) for name, times in samples.items()}
     ratio = median(samples["ours, asgi"]) / median(samples["slowapi"])
     goals = (Goal("cold import, ours / slowapi", ratio, 0.5),)
@@ -132,7 +135,15 @@ def shared() -> Section:
             result.at(0.99),
             result.at(0.999),
         )
-    reached = rows["shared gcra, 4 processes"][0] or 0
-    goals = (Goal("shared store, 4 processes together", reached, GOAL, at_least=True, unit="decisions/s"),)
+    goals = tuple(
+        Goal(
+            f"shared store, 4 processes together, {form}",
+            rows[f"shared {form}, 4 processes"][0] or 0,
+            GOAL,
+            at_least=True,
+            unit="decisions/s",
+        )
+        for form in ("gcra", "window")
+    )
     columns = ("decisions/s", "p50, µs", "p99, µs", "p99.9, µs")
     return Section("shared", "Stores of one host", columns, rows, goals=goals, drawn=columns[0])

@@ -78,8 +78,11 @@ def refused() -> Section:
         for turn in range(calls.CLIENTS):
             do(turn)
     rows = {name: (ns / 1000,) for name, ns in interleaved(made).items()}
-    ratio = rows["ours, plain"][0] / rows["FastAPI, slowapi"][0]
-    goals = (Goal("ASGI, a refused request, plain / slowapi on FastAPI", ratio, 0.5),)
+    slowapi = rows["FastAPI, slowapi"][0]
+    goals = tuple(
+        Goal(f"ASGI, a refused request, {form} / slowapi on FastAPI", rows[f"ours, {form}"][0] / slowapi, 0.5)
+        for form in ("plain", "burst")
+    )
     note = "The whole request, with the body of the answer: ours is a problem document, the floor's is empty."
     return Section("refused", "ASGI: a request that is refused", ("µs",), rows, "floor", goals, note, "µs")
 
