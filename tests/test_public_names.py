@@ -89,6 +89,18 @@ def test_importing_the_package_and_both_adapters_loads_no_third_party_module() -
     assert done.returncode == 0, done.stderr
 
 
+def test_importing_the_package_and_both_adapters_loads_no_asyncio() -> None:
+    """It takes a third of the time; a server that has a loop has it loaded already."""
+    code = (
+        "import sys, ratelimit_middleware, ratelimit_middleware.asgi, ratelimit_middleware.wsgi\n"
+        "print('asyncio' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=PACKAGE.parent, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+
+
 def test_the_changelog_begins_with_the_version_of_the_package() -> None:
     changelog = (PACKAGE.parent / "CHANGELOG.md").read_text(encoding="utf-8")
     heads = [line for line in changelog.splitlines() if line.startswith("## ")]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ratelimit_middleware.clock import NS_PER_SECOND, Clock
 from ratelimit_middleware.overload.lateness import Lateness
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = ["LoopLag"]
 
@@ -39,6 +41,8 @@ class LoopLag:
         now_ns = self._now_ns()
         trio = _running_trio()
         if trio is None:
+            import asyncio  # costs a third of the package's import time, and only event loops need it
+
             self._last_ns = now_ns
             loop = asyncio.get_running_loop()
             if loop is not self._loop:
