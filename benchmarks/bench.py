@@ -13,7 +13,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -59,8 +59,10 @@ def run(name: str, minutes: float) -> Section:
     return replace(section, seconds=time.monotonic() - started)
 
 
-def about(seconds: float) -> str:
-    """Where and with what it was run."""
+def about(sections: Sequence[Section]) -> str:
+    """Where and with what it was run, and how long each section took."""
+    minutes = sum(section.seconds for section in sections) / 60
+    each = ", ".join(f"{section.name} {section.seconds:.0f} s" for section in sections)
     commit = _said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD") or "unknown"
     changed = _said("git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no")
     peers = ", ".join(f"{name} {version(name)}" for name in PEERS)
@@ -69,11 +71,12 @@ def about(seconds: float) -> str:
         "Times are medians of interleaved rounds, and ratios (in parentheses) are to the row `floor`: a"
         " limiter written out by hand for one limit, the least that one can do"
         " ([benchmarks/floor.py](../benchmarks/floor.py)).\n\n"
-        f"- run on {datetime.now(timezone.utc):%Y-%m-%d}, {seconds / 60:.0f} minutes, commit {commit}"
+        f"- run on {datetime.now(timezone.utc):%Y-%m-%d}, {minutes:.0f} minutes, commit {commit}"
         f"{' with changes' if changed else ''}\n"
         f"- {os.cpu_count()} processors ({_processor()}), {platform.system()}, load {os.getloadavg()[0]:.1f}"
         f" at the end, {platform.python_implementation()} {platform.python_version()}\n"
         f"- {peers}\n"
+        f"- {each}\n"
     )
 
 
@@ -114,7 +117,8 @@ def main() -> None:
             f"\n{section.title} ({section.seconds:.0f} s)\n{markdown(table(section))}{section.note}",
             flush=True,
         )
-    print(f"\n{markdown(goals_table(sections))}")
+    if any(section.goals for section in sections):
+        print(f"\n{markdown(goals_table(sections))}")
     if options.write:
         write(sections)
 
@@ -127,7 +131,7 @@ def write(sections: list[Section]) -> None:
     for section in sections:
         if section.drawn:
             draw(section, docs / "images")
-    text = page(sections, about(sum(section.seconds for section in sections)))
+    text = page(sections, about(sections))
     (docs / "benchmarks.md").write_text(text, "utf-8")
     print(f"wrote {docs / 'benchmarks.md'}")
 

@@ -129,7 +129,7 @@ def shared() -> Section:
     rows: dict[str, tuple[float | None, ...]] = {}
     for kind, processes in runs:
         result = measure(kind, processes, 1.5)
-        rows[f"{kind}, {processes} processes"] = (
+        rows[_named(kind, processes)] = (
             result.rate,
             result.at(0.5),
             result.at(0.99),
@@ -138,7 +138,7 @@ def shared() -> Section:
     goals = tuple(
         Goal(
             f"shared store, 4 processes together, {form}",
-            rows[f"shared {form}, 4 processes"][0] or 0,
+            rows[_named(f"shared {form}", 4)][0] or 0,
             GOAL,
             at_least=True,
             unit="decisions/s",
@@ -147,3 +147,7 @@ def shared() -> Section:
     )
     columns = ("decisions/s", "p50, µs", "p99, µs", "p99.9, µs")
     return Section("shared", "Stores of one host", columns, rows, goals=goals, drawn=columns[0])
+
+
+def _named(kind: str, processes: int) -> str:
+    return f"{kind}, {processes} process{'es' * (processes > 1)}"
