@@ -75,6 +75,10 @@ class Sentinels:
         process.kill()
         process.wait()
 
+    def send_signal(self, port: int, number: int) -> None:
+        """Stop a process for a while, or let it go on."""
+        self._processes[port].send_signal(number)
+
     def fail_over(self) -> None:
         """Have the replica promoted while both live; the old primary hears of it some seconds later."""
         wait_until(self._is_promoting)

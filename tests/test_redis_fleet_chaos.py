@@ -85,6 +85,20 @@ def test_a_failover_by_sentinels_is_the_policy_until_the_new_primary_counts(
     assert host.statuses.count(200) <= 2 * (LIMIT + 5) + SHARE
 
 
+def test_a_sentinel_that_stands_still_costs_no_request_while_the_primary_answers(
+    sentinels: Sentinels, start_host: StartHost
+) -> None:
+    """Each second a request asks it in vain, for half its time, and the primary that is known afterwards."""
+    host = start_host(sentinels.url, "500ms", default="100000/hour")
+    assert host.ask(1) == [200]
+    sentinels.send_signal(sentinels.port, signal.SIGSTOP)
+    try:
+        wait_until(lambda: host.ask(1) == [200] and max(host.waits) > 0.2)
+    finally:
+        sentinels.send_signal(sentinels.port, signal.SIGCONT)
+    assert host.registry.store.health().errors == 0
+
+
 def test_a_slot_that_moves_under_load_costs_no_request_and_no_permit(
     cluster: RedisCluster, start_host: StartHost
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.redis_url import Node
 from ratelimit_middleware.stores._cluster_map import ClusterMap
-from ratelimit_middleware.stores._redis_talk import Batch, Talk
+from ratelimit_middleware.stores._redis_talk import TO_LOOK, Batch, Talk
 from ratelimit_middleware.stores._redis_trip import Command, ConnectError, cannot_answer, is_slow
 
 __all__ = ["Call", "SplitSlotError", "look", "send"]
@@ -76,7 +76,7 @@ def look(cluster: ClusterMap) -> Talk[None]:
     """
     failure = StoreError("the cluster has no servers")
     for node in cluster.informants()[:_MOST_ASKED]:
-        [[reply]] = yield [Batch(node, [("CLUSTER", "SLOTS")])]
+        [[reply]] = yield [Batch(node, [("CLUSTER", "SLOTS")], TO_LOOK if cluster.primaries else 1.0)]
         if not isinstance(reply, Exception):
             cluster.learn(reply, node)
             return

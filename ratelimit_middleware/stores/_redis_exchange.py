@@ -10,7 +10,7 @@ from typing import Any
 
 from ratelimit_middleware.stores._deadline import Deadline
 from ratelimit_middleware.stores._redis_thread_pool import ThreadPool
-from ratelimit_middleware.stores._redis_trip import Command, ConnectError
+from ratelimit_middleware.stores._redis_trip import Command, ConnectError, no_connection
 
 __all__ = ["Exchange", "replies"]
 
@@ -47,7 +47,7 @@ class Exchange:
         if connecting is None:
             return
         if connecting.cancel():
-            self._error = _no_connection()
+            self._error = no_connection()
             return
         try:
             self._connection = connecting.result()
@@ -105,7 +105,7 @@ class Exchange:
 def replies(asked: Sequence[tuple[ThreadPool, Sequence[Command]]], until: Deadline) -> list[list[Any]]:
     """The replies to commands that go to several servers at the same time, as `Exchange.read` has them."""
     if not until.left_s():
-        return [[_no_connection()] * len(commands) for _, commands in asked]
+        return [[no_connection()] * len(commands) for _, commands in asked]
     exchanges: list[Exchange] = []
     try:
         exchanges.extend(Exchange(pool, commands) for pool, commands in asked)
@@ -123,12 +123,3 @@ def _connect(exchanges: Sequence[Exchange], until: Deadline) -> None:
         with suppress(NotInTimeError):
             for connecting in as_completed(waiting, until.left_s()):
                 waiting[connecting].connected()
-
-
-def _no_connection() -> ConnectError:
-    """There was no time to connect."""
-    from redis.exceptions import TimeoutError as RedisTimeoutError
-
-    error = ConnectError()
-    error.__cause__ = RedisTimeoutError("Timeout connecting to server")
-    return error

@@ -12,6 +12,7 @@ from ratelimit_middleware.stores._redis_exchange import replies
 from ratelimit_middleware.stores._redis_loop_link import LoopLink
 from ratelimit_middleware.stores._redis_talk import Batch, Talk
 from ratelimit_middleware.stores._redis_thread_link import ThreadLink
+from ratelimit_middleware.stores._redis_trip import no_connection
 
 __all__ = ["LoopNodes", "ThreadNodes"]
 
@@ -55,7 +56,9 @@ class ThreadNodes:
             return end.value  # type: ignore[no-any-return]
 
     def _exchange(self, batches: list[Batch], until: Deadline) -> list[list[Any]]:
-        return replies([(self.link(node).pool, commands) for node, commands in batches], until)
+        patience_s = min(batch.patience for batch in batches) * self._timeout_s
+        soon = until if patience_s >= self._timeout_s else Deadline(min(until.left_s(), patience_s))
+        return replies([(self.link(batch.node).pool, batch.commands) for batch in batches], soon)
 
     def keep(self, nodes: Collection[Node]) -> None:
         """Close the connections to all others, when there are other ones to keep than the last time."""
@@ -85,6 +88,7 @@ class LoopNodes:
         self._address = address
         self._timeout_s = timeout_s
         self._links: dict[Node, LoopLink] = {}
+        self._late: set[asyncio.Future[list[Any]]] = set()
         self._kept: Collection[Node] = ()
 
     def link(self, node: Node) -> LoopLink:
@@ -105,8 +109,19 @@ class LoopNodes:
 
     async def _exchange(self, batches: list[Batch]) -> list[list[Any]]:
         if len(batches) == 1:
-            return [await self.link(batches[0].node).exchange(batches[0].commands)]
-        return await asyncio.gather(*(self.link(node).exchange(commands) for node, commands in batches))
+            return [await self._asked(batches[0])]
+        return await asyncio.gather(*(self._asked(batch) for batch in batches))
+
+    async def _asked(self, batch: Batch) -> list[Any]:
+        exchange = self.link(batch.node).exchange(batch.commands)
+        if batch.patience >= 1:
+            return await exchange
+        # Not cancelled: redis-py would keep a connection whose handshake is half done.
+        task = asyncio.ensure_future(exchange)
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+        await asyncio.wait([task], timeout=batch.patience * self._timeout_s)
+        return task.result() if task.done() else [no_connection()] * len(batch.commands)
 
     async def keep(self, nodes: Collection[Node]) -> None:
         """As `ThreadNodes.keep`."""
@@ -118,5 +133,7 @@ class LoopNodes:
 
     async def close(self) -> None:
         """Close all connections; a call after that opens new ones."""
+        if self._late:
+            await asyncio.wait(self._late)
         while self._links:
             await self._links.popitem()[1].close()

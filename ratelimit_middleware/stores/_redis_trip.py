@@ -20,6 +20,7 @@ __all__ = [
     "Word",
     "cannot_answer",
     "is_slow",
+    "no_connection",
     "scan",
     "scripted",
     "whole",
@@ -34,6 +35,15 @@ _SCAN_COUNT = 500
 
 class ConnectError(Exception):
     """No connection could be had (the cause says why): the command has not gone out."""
+
+
+def no_connection() -> ConnectError:
+    """There was no time to connect, or nobody waits for it any more."""
+    from redis.exceptions import TimeoutError as RedisTimeoutError
+
+    error = ConnectError()
+    error.__cause__ = RedisTimeoutError("Timeout connecting to server")
+    return error
 
 
 class LateReplyError(StoreError, TimeoutError):

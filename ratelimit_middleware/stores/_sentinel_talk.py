@@ -11,7 +11,7 @@ from typing import Any
 
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.redis_url import Node
-from ratelimit_middleware.stores._redis_talk import Batch, Talk
+from ratelimit_middleware.stores._redis_talk import TO_LOOK, Batch, Talk
 from ratelimit_middleware.stores._redis_trip import Command, ConnectError, cannot_answer, is_slow
 
 __all__ = ["Primary", "ask"]
@@ -131,7 +131,9 @@ def _look(primary: Primary) -> Talk[None]:
     failure = StoreError("there are no sentinels")
     for sentinel in primary.sentinels()[:_MOST_ASKED]:
         place = f"{sentinel[0]}:{sentinel[1]}"
-        [[reply]] = yield [Batch(sentinel, [("SENTINEL", "GET-MASTER-ADDR-BY-NAME", primary.service)])]
+        patience = TO_LOOK if primary.node else 1.0
+        command = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", primary.service)
+        [[reply]] = yield [Batch(sentinel, [command], patience)]
         if reply and not isinstance(reply, Exception):
             primary.learn((reply[0].decode(), int(reply[1])), sentinel)
             return

@@ -11,7 +11,7 @@ from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.stores._cluster_map import ClusterMap
 from ratelimit_middleware.stores._cluster_talk import Call, SplitSlotError, send
-from ratelimit_middleware.stores._redis_talk import Batch
+from ratelimit_middleware.stores._redis_talk import TO_LOOK, Batch
 from ratelimit_middleware.stores._redis_trip import ConnectError
 
 A, B, C = ("10.0.0.1", 7000), ("10.0.0.2", 7000), ("10.0.0.3", 7000)
@@ -169,7 +169,7 @@ def test_after_a_failure_before_which_nothing_ran_the_new_owner_is_asked(error: 
     clock.advance(1)
     elsewhere = [[0, 16383, [b"10.0.0.2", 7000, b"id"]]]
     turns = said(cluster, [call], [[error]], [[elsewhere]], [["ok"]])
-    assert turns[1] == [Batch(B, [("CLUSTER", "SLOTS")])]  # not the one that has failed
+    assert turns[1] == [Batch(B, [("CLUSTER", "SLOTS")], TO_LOOK)]  # not the one that has failed
     assert turns[2] == [Batch(B, [("GO",)])]
     assert call.reply == "ok"
 
