@@ -57,7 +57,7 @@ class Checking:
         if asked is None:
             asked = plan.limits, self._worked_out(plan, view)[1]
             if len(view.peer or "") <= LONGEST_ADDRESS:
-                self._recent.put(key, asked)
+                self._recent.offer(key, asked)
         return asked
 
     def _worked_out(self, plan: Plan, view: RequestView) -> Asked:

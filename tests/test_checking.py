@@ -28,6 +28,8 @@ def keys(asked: Any) -> list[str]:
 
 def test_a_client_known_by_its_address_is_asked_about_in_the_same_words_each_time() -> None:
     asks = checking({"/items": "5/minute"}, always="9/minute")
+    for _ in range(2):  # from the second time on it is worth remembering
+        asks.asked(view("/items"))
     assert asks.asked(view("/items")) is asks.asked(view("/items"))
     assert keys(asks.asked(view("/items"))) == ["always-1|192.0.2.7", "/items|192.0.2.7"]
 
@@ -36,14 +38,14 @@ def test_a_client_known_by_its_address_is_asked_about_in_the_same_words_each_tim
 def test_clients_are_told_apart(peers: tuple[str | None, str | None]) -> None:
     asks = checking({"/items": "5/minute"})
     first = [keys(asks.asked(view("/items", peer))) for peer in peers]
-    again = [keys(asks.asked(view("/items", peer))) for peer in peers]
-    assert first == again
+    for _ in range(2):
+        assert first == [keys(asks.asked(view("/items", peer))) for peer in peers]
     assert first[0] != first[1]
 
 
 def test_paths_with_other_limits_are_told_apart() -> None:
     asks = checking({"/a": "5/minute", "/b": "5/minute"})
-    for _ in range(2):
+    for _ in range(3):
         assert [keys(asks.asked(view(path))) for path in ("/a", "/b", "/c")] == [
             ["/a|192.0.2.7"],
             ["/b|192.0.2.7"],
@@ -69,8 +71,10 @@ def test_a_cost_that_depends_on_the_request_is_worked_out_each_time() -> None:
 def test_no_number_of_clients_and_no_length_of_their_names_fills_the_memory() -> None:
     asks = checking({"/items": "5/minute"})
     for number in range(20_000):
-        asks.asked(view("/items", f"client-{number}"))
+        for _ in range(2):
+            asks.asked(view("/items", f"client-{number}"))
     assert 4096 <= len(asks._recent) <= 2 * 4096
     before = len(asks._recent)
-    asks.asked(view("/items", "x" * 200))
+    for _ in range(2):
+        asks.asked(view("/items", "x" * 200))
     assert len(asks._recent) == before

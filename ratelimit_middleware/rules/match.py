@@ -91,7 +91,7 @@ class Matcher:
         if plan is None:
             plan = self._planned(kind, method, view.path, host)
             if _length(key) <= _CACHE_TEXT:
-                self._cache.put(key, plan)
+                self._cache.offer(key, plan)
         return plan
 
     def fallback(self, view: RequestView) -> Counted:

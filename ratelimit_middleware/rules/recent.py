@@ -23,12 +23,13 @@ class Recent(Generic[_K, _V]):
         young: the answers of late; ask here first.
     """
 
-    __slots__ = ("_entries", "_old", "young")
+    __slots__ = ("_entries", "_offered", "_old", "young")
 
     def __init__(self, entries: int) -> None:
         self._entries = entries
         self.young: dict[_K, _V] = {}
         self._old: dict[_K, _V] = {}
+        self._offered: set[int] = set()
 
     def __len__(self) -> int:
         """How many answers are remembered; those in both generations count twice."""
@@ -48,3 +49,17 @@ class Recent(Generic[_K, _V]):
             self._old, self.young = young, {}
             young = self.young
         young[key] = value
+
+    def offer(self, key: _K, value: _V) -> None:
+        """Remember an answer if it is offered for the second time.
+
+        What is asked for once, as by a flood of made-up clients and paths, leaves no more than a number, and
+        pushes nothing out. Numbers may meet; then an answer is remembered at once.
+        """
+        number, offered = hash(key), self._offered
+        if number in offered:
+            self.put(key, value)
+            return
+        if len(offered) >= self._entries:
+            offered.clear()
+        offered.add(number)

@@ -51,6 +51,22 @@ def test_what_nobody_asks_for_is_forgotten() -> None:
     assert recent.renewed(0) is None
 
 
+def test_what_is_offered_once_leaves_no_more_than_a_number() -> None:
+    recent: Recent[str, str] = Recent(10)
+    for key in range(1000):
+        recent.offer(str(key), "x" * 1000)
+    assert not len(recent)
+    assert len(recent._offered) <= 10
+    assert all(isinstance(number, int) for number in recent._offered)
+
+
+def test_what_is_offered_twice_is_remembered() -> None:
+    recent: Recent[str, str] = Recent(10)
+    for _ in range(2):
+        recent.offer("a", "1")
+    assert recent.young == {"a": "1"}
+
+
 def test_threads_get_right_answers_and_keep_it_bounded() -> None:
     recent: Recent[int, str] = Recent(50)
     wrong: list[int] = []
