@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import threading
 import time
@@ -22,11 +23,10 @@ __all__ = ["Host", "Machine", "asgi_host", "nothing_left", "wsgi_host"]
 _TICK_S = 0.005
 
 
-def nothing_left(url: str) -> bool:
-    """Whether no thread makes a connection any more, and the server has none but the asker's."""
+def nothing_left(url: str, threads: int) -> bool:
+    """Whether there are no more threads than so many, and the server has no connection but the asker's."""
     with Redis.from_url(url) as client:
-        is_alone = len(client.client_list()) == 1
-    return is_alone and not any(thread.name == "ratelimit-connect" for thread in threading.enumerate())
+        return len(client.client_list()) == 1 and _thread._count() <= threads
 
 
 class Machine:

@@ -6,6 +6,7 @@ Redis does not answer. Nobody gets a 500 or more than that, nobody waits long, a
 
 from __future__ import annotations
 
+import _thread
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -32,9 +33,9 @@ StartHost: TypeAlias = Callable[..., Host]
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:
     require_server()
-    server = RedisServer(tmp_path)
+    server, threads = RedisServer(tmp_path), _thread._count()
     yield server
-    wait_until(lambda: nothing_left(server.url))  # the host is closed by now
+    wait_until(lambda: nothing_left(server.url, threads))  # the host is closed by now
     server.kill()
 
 

@@ -57,6 +57,12 @@ class Exchange:
         else:
             self._send()
 
+    def keep(self) -> None:
+        """Keep the connection that is there now for the next call: too little time is left in this one."""
+        if self.connecting is not None and not self.connecting.exception():
+            self._pool.put_back(self.connecting.result())
+            self.connecting, self._error = None, no_connection()
+
     def _send(self) -> None:
         try:
             self._connection.send_packed_command(self._connection.pack_commands(self._commands))
@@ -117,9 +123,16 @@ def replies(asked: Sequence[tuple[ThreadPool, Sequence[Command]]], until: Deadli
 
 
 def _connect(exchanges: Sequence[Exchange], until: Deadline) -> None:
-    """Wait for connections; each sends as soon as it is there, so that a slow server holds up no other."""
+    """Wait for connections; each sends as soon as it is there, so that a slow server holds up no other.
+
+    One that has used up half of the time is kept for the next call. Else a server that takes nearly all of it
+    to connect would be connected to in each call, and never be heard.
+    """
+    half_s = until.left_s() / 2
     waiting = {exchange.connecting: exchange for exchange in exchanges if exchange.connecting}
     if waiting:
         with suppress(NotInTimeError):
             for connecting in as_completed(waiting, until.left_s()):
+                if until.left_s() < half_s:
+                    waiting[connecting].keep()
                 waiting[connecting].connected()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+from _thread import start_new_thread
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from threading import Thread
 from typing import Any
 
 __all__ = ["ThreadPool"]
@@ -44,7 +44,8 @@ class ThreadPool:
     def connect(self) -> Future[Any]:
         """A new connection, soon; one that comes after the future was cancelled waits for the next caller."""
         future: Future[Any] = Future()
-        Thread(target=self._connect, args=(future, self._idle), name="ratelimit-connect", daemon=True).start()
+        # Thread.start() waits until the thread runs, which has been seen to take a second on a busy machine.
+        start_new_thread(self._connect, (future, self._idle))
         return future
 
     def _connect(self, future: Future[Any], idle: list[Any]) -> None:
