@@ -116,7 +116,9 @@ class WarmUpPacing(ColdPrices):
         then on it only rises, so that the moment found under a price is the earliest to look at next.
         """
         _, _, latest_ns, _, passes = state
-        falls_until = passes[-2] + 1 if passes else 0
+        # Nobody is booked behind the latest (a clock that steps back may round its second up): only a broken
+        # entry says so, and all the seconds until then would be gone through.
+        falls_until = min(passes[-2], latest_ns // NS_PER_SECOND + 1) + 1 if passes else 0
         second = max(now_ns, latest_ns + self.least_price_ns(cost) - waits_ns) // NS_PER_SECOND
         while True:
             stored = self._core_in(state, second)[0]

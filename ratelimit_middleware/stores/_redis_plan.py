@@ -211,7 +211,7 @@ class Planner:
         if writer is not None:
             try:
                 return writer, port_of(writer).decode(writer, packed[_WROTE_SIZE:])
-            except (StoreError, ValueError, struct.error):
+            except (StoreError, ValueError, ArithmeticError, struct.error):
                 pass
         return None, ()
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import suppress
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,12 @@ from redis import Redis
 
 from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
+from ratelimit_middleware.algorithms.gcra import GCRA
+from ratelimit_middleware.algorithms.pacing import Pacing
+from ratelimit_middleware.algorithms.sliding_counter import SlidingCounter
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.warm_up import WarmUp
+from ratelimit_middleware.algorithms.warm_up_pacing import WarmUpPacing
 from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
 from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.decision import Decision
@@ -137,30 +143,105 @@ def test_it_can_be_listed_and_reset(server: RedisServer, client: Redis) -> None:
     store.close()
 
 
-def test_no_broken_entry_keeps_the_server_busy(server: RedisServer, client: Redis) -> None:
-    store, chance = RedisStore(server.url, timeout=5, known_refusals=0), random.Random(7)  # noqa: S311
+STRANGE = [nan, inf, -inf, 0.0, -1.0, 0.5, 1e-300, 1e18, 2.0**51, 2.0**53, 1e300, -1e300]
+
+
+def test_no_broken_entry_keeps_the_server_or_the_process_busy(server: RedisServer, client: Redis) -> None:
+    """Nor does it hurt those who share its call."""
+    store, chance = patient(server, known_refusals=0), random.Random(7)  # noqa: S311
     kinds = set()
-    for place, algorithm in enumerate(ALGORITHMS):
-        one = check(f"a|{place}", algorithm)
-        booked = store.take([one])[0]
-        store.charge(one)
-        entry = client.get(f"ratelimit:a|{place}")
-        if not isinstance(entry, bytes):
-            continue  # it keeps nothing yet
-        kinds.add(type(algorithm))
-        head = int.from_bytes(entry[:2], "little")
-        for _ in range(12):
-            client.set(f"ratelimit:a|{place}", entry[:head] + _spoilt(entry[head:], chance))
-            for act in (lambda: store.take([one]), lambda: store.give_back(one, booked.at_ns)):  # noqa: B023
-                with suppress(UnreadableBucketError):
-                    act()
+
+    async def try_all() -> None:
+        for place, algorithm in enumerate(ALGORITHMS):
+            one = check(f"a|{place}", algorithm)
+            booked = (await store.take_async([one]))[0]
+            await store.charge_async(one)
+            entry = await asyncio.to_thread(client.get, f"ratelimit:a|{place}")
+            if not isinstance(entry, bytes):
+                continue  # it keeps nothing yet
+            kinds.add(type(algorithm))
+            head = int.from_bytes(entry[:2], "little")
+            for _ in range(24):
+                spoilt = entry[:head] + _spoilt(entry[head:], chance)
+                await asyncio.to_thread(client.set, f"ratelimit:a|{place}", spoilt)
+                await _ask_for_all(store, one, booked.at_ns)
+        await store.close_async()
+
+    asyncio.run(try_all())
     assert len(kinds) > 15
     store.close()
 
 
+async def _ask_for_all(store: RedisStore, broken: Check, at_ns: int) -> None:
+    """Only the broken one may be without an answer."""
+    for checks in ([broken], [check("a|sound", SlidingWindow(10**9, 60)), broken]):
+        asks = store.take_async(checks), store.take_async([check("a|other", SlidingWindow(10**9, 60))])
+        answer, other = await asyncio.gather(*asks, return_exceptions=True)
+        assert isinstance(answer, (list, UnreadableBucketError)), answer
+        assert isinstance(other, list), other
+    for act in (
+        store.give_back_async(broken, at_ns),
+        store.charge_async(broken),
+        store.peek_async(broken),
+        asyncio.to_thread(store.look, broken.key),
+    ):
+        with suppress(UnreadableBucketError):
+            await act
+
+
 def _spoilt(state: bytes, chance: random.Random) -> bytes:
-    begin, size = chance.randrange(len(state)) // 4 * 4, chance.choice([4, 8, 24])
+    begin, size = chance.randrange(len(state)) // 8 * 8, chance.choice([4, 8, 24])
+    kind = chance.choice(["number", "numbers", "bytes", "more"])
+    if kind == "number":
+        return state[:begin] + struct.pack("<d", chance.choice(STRANGE)) + state[begin + 8 :]
+    if kind == "numbers":
+        count = len(state) // 8
+        return struct.pack(f"<{count}d", *chance.choices(STRANGE, k=count)) + state[8 * count :]
+    if kind == "more":
+        return state + chance.randbytes(chance.choice([8, 160, 2000]))
     return state[:begin] + chance.randbytes(size) + state[begin + size :]
+
+
+NOW_US = time.time() * 1e6
+ENDLESS: dict[str, tuple[Algorithm, bytes]] = {
+    "a log of one moment that cannot be merged": (
+        SlidingWindow(200, 10),
+        struct.pack("<3d2I", 100, NOW_US, NOW_US, 1, 0) + 100 * struct.pack("<2dI", inf, inf, 1),
+    ),
+    "a queue without end": (Pacing(10, 3), struct.pack("<2d", inf, 0)),
+    "parts of a microsecond for days": (Pacing(10, 3), struct.pack("<2d", NOW_US, 1e18)),
+    "a window without end": (FixedWindow(5, 10), struct.pack("<4d", 0, 1e300, 5, 5)),
+    "a half second so late that the next one is the same": (
+        WarmUp(5, 10),
+        struct.pack("<10dI", 0, 0, 2.0**53, 5, 5, 5, 5, 5, NOW_US, 5, 0),
+    ),
+    "passes in seconds far behind the queue": (
+        WarmUpPacing(10, 5, 3, 6, whole_ms=True),
+        struct.pack("<8d", 1e9, 1e18, NOW_US + 1e9, 0, NOW_US, 0, 1e15, 1),
+    ),
+    "a slot without permits": (SlidingCounter(10, 60), struct.pack("<d", NOW_US // 6e7)),
+    "a bucket that is full never": (GCRA(10, 60, 10), struct.pack("<4d", inf, 0, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_what_has_no_end_is_given_up(server: RedisServer, client: Redis, name: str) -> None:
+    """A log, a queue or a window as no limiter writes it; read by its own limit and by one that adopts it."""
+    algorithm, state = ENDLESS[name]
+
+    async def try_it() -> None:
+        store = patient(server, known_refusals=0)
+        await store.take_async([check("a|1", algorithm)])
+        entry = await asyncio.to_thread(client.get, "ratelimit:a|1")
+        assert isinstance(entry, bytes)
+        head = int.from_bytes(entry[:2], "little")
+        for reader in (algorithm, SlidingWindow(7, 60)):
+            await asyncio.to_thread(client.set, "ratelimit:a|1", entry[: head + 8] + state)
+            await _ask_for_all(store, check("a|1", reader), time.time_ns())
+        await store.close_async()
+        await asyncio.to_thread(store.close)
+
+    asyncio.run(try_it())
 
 
 def test_one_with_other_numbers_counts_as_none(server: RedisServer, client: Redis) -> None:

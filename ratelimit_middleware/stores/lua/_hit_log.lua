@@ -39,6 +39,9 @@ makers.hit_log = function()
       count = merge(list, count, grain)
     end
     while count > EXACT_ENTRIES + 1 do
+      if grain == 0 or grain > LAST then
+        error("a broken log", 0) -- its entries would never be few enough
+      end
       grain = grain * 2
       count = merge(list, count, grain)
     end

@@ -6,6 +6,9 @@ local function product_over(a, b, c)
     local product = a * b
     return (product - math.fmod(product, c)) / c
   end
+  if not (c > 0) then
+    error("a broken entry", 0)
+  end
   local whole, rest, bit = 0, 0, 2 ^ 51
   local each = (b - math.fmod(b, c)) / c
   while bit >= 1 do

@@ -4,6 +4,7 @@
 makers.queue = function()
   local queue = {}
   local PARTS, KEPT = 1000, 60 * 1000000
+  local MAX_CORRECTIONS = 8
 
   function queue.plus(us, part, more_us, more_part)
     return plus(us, part, more_us, more_part, PARTS)
@@ -22,13 +23,16 @@ makers.queue = function()
   -- How many intervals cover a time, exact where a division of doubles would not be.
   local function covering(us, part, interval_us, interval_part)
     local n = math.ceil((us + part / PARTS) / (interval_us + interval_part / PARTS))
-    while is_after(us, part, times(interval_us, interval_part, n)) do
-      n = n + 1
+    for _ = 1, MAX_CORRECTIONS do
+      if is_after(us, part, times(interval_us, interval_part, n)) then
+        n = n + 1
+      elseif n > 0 and not is_after(us, part, times(interval_us, interval_part, n - 1)) then
+        n = n - 1
+      else
+        return n
+      end
     end
-    while n > 0 and not is_after(us, part, times(interval_us, interval_part, n - 1)) do
-      n = n - 1
-    end
-    return n
+    error("a broken entry", 0) -- the quotient was never near
   end
 
   -- For so long a key never seen counts as idle.

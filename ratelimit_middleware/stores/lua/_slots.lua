@@ -85,6 +85,9 @@ makers.slots = function()
   end
 
   function slots.unpack(text, place)
+    if (#text - place + 1) % 16 ~= 0 then
+      error("a broken entry", 0) -- a slot without permits
+    end
     local counts = {}
     while place + 7 <= #text do
       counts[#counts + 1], place = struct.unpack("<d", text, place)

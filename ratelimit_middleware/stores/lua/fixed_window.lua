@@ -83,7 +83,7 @@ makers.fixed_window = function()
     while asked >= stop or used + cost > numbers[1] do
       opens = start
       start, stop = window(numbers, stop)
-      if not start then
+      if not start or start > LAST then
         return math.huge, math.huge
       end
       used, booked = booked + debt(numbers, used), 0

@@ -92,6 +92,9 @@ makers.warm_up = function()
       end
       half = latest
     end
+    if half > LAST then
+      error("a broken entry", 0) -- one more would be the same, and the loop endless
+    end
     local room = room_at(numbers, state, cost, quota)
     for ahead = half, half + 2 do
       local at = math.max(from, ahead * 500000, room)
