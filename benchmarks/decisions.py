@@ -37,15 +37,16 @@ def decisions() -> Section:
 
 
 async def _decisions() -> Section:
+    # Else clients would be forgotten while others come: all of them are idle within a second.
+    lasting = _subjects(ManualClock())
+    # First, since the threads of some peers go on for a while, and what they allocate would count.
+    bytes_each = {name: _bytes_each(make) for name, make in lasting.items()}
     subjects = _subjects()
     columns = [
         interleaved({name: _asking(make(), addresses(clients)) for name, make in subjects.items()})
         for clients in _FEW
     ]
-    # Else clients would be forgotten while others come: all of them are idle within a second.
-    lasting = _subjects(ManualClock())
     columns.append(interleaved(_populated({name: lasting[name] for name in _WITH_MANY})))
-    bytes_each = {name: _bytes_each(make) for name, make in lasting.items()}
     rows = {name: (*(_us(column.get(name)) for column in columns), bytes_each[name]) for name in subjects}
     at_1000 = columns[1]
     goals = (
@@ -81,7 +82,8 @@ def refusals() -> Section:
         Goal("refusal, GCRA / limits, moving window", times[_BURST] / times[_LIMITS], 1),
         Goal("refusal, sliding window / limits, moving window", times[_PLAIN] / times[_LIMITS], 1),
     )
-    return Section("refusals", "A refusal in memory", ("1,000 clients, µs",), rows, "floor", goals)
+    note = "Each client has used up its limit."
+    return Section("refusals", "A refusal in memory", ("1,000 clients, µs",), rows, "floor", goals, note)
 
 
 def _asking(take: Take, clients: list[str]) -> Do:

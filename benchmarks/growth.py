@@ -55,7 +55,8 @@ def clients() -> Section:
         Goal("memory, 1,000,000 clients / 100,000, plain", slope, 11),
         Goal("memory per client, full window", _bytes_of_a_full_window(), 1536, unit="B"),
     )
-    return Section("clients", "Growing number of clients", heads, rows, goals=goals, drawn="plain, MB")
+    note = "A decision, and how much the process has grown, in a memory store that fills up."
+    return Section("clients", "Growing number of clients", heads, rows, "", goals, note, "plain, MB")
 
 
 def _grown(name: str) -> list[tuple[float, float]]:
@@ -93,14 +94,18 @@ def rules() -> Section:
     subjects = {(count, cached): match(count, cached=cached) for count in _RULES for cached in (False, True)}
     times = interleaved({f"{count} {cached}": do for (count, cached), do in subjects.items()})
     rows = {
-        f"{count:,} rules": (times[f"{count} False"] / 1000, times[f"{count} True"] / 1000)
-        for count in _RULES
+        _rules(count): (times[f"{count} False"] / 1000, times[f"{count} True"] / 1000) for count in _RULES
     }
-    first, last = rows["1 rules"], rows[f"{_RULES[-1]:,} rules"]
+    first, last = rows[_rules(1)], rows[_rules(_RULES[-1])]
     goals = (Goal("matching a new path, 10,000 rules / 1", last[0] / first[0], 1.5),)
+    note = "Rules with templates; regular expressions are tried one after the other."
     return Section(
-        "rules", "Matching a path", ("new path, µs", "path met before, µs"), rows, "1 rules", goals
+        "rules", "Matching a path", ("new path, µs", "path met before, µs"), rows, _rules(1), goals, note
     )
+
+
+def _rules(count: int) -> str:
+    return f"{count:,} rule{'s' * (count > 1)}"
 
 
 def imports() -> Section:
@@ -116,7 +121,8 @@ def imports() -> Section:
     rows: dict[str, tuple[float | None, ...]] = {name: (median(times),) for name, times in samples.items()}
     ratio = median(samples["ours, asgi"]) / median(samples["slowapi"])
     goals = (Goal("cold import, ours / slowapi", ratio, 0.5),)
-    return Section("imports", "Cold import", ("ms",), rows, goals=goals, drawn="ms")
+    note = "Each in a new process, compiled already; the start of Python itself is not in it."
+    return Section("imports", "Cold import", ("ms",), rows, goals=goals, note=note, drawn="ms")
 
 
 def shared() -> Section:
@@ -146,7 +152,11 @@ def shared() -> Section:
         for form in ("gcra", "window")
     )
     columns = ("decisions/s", "p50, µs", "p99, µs", "p99.9, µs")
-    return Section("shared", "Stores of one host", columns, rows, goals=goals, drawn=columns[0])
+    note = (
+        "All processes ask as fast as they can, 1,000 clients. With more processes than processors the"
+        " tail is the wait for a processor. `memory` is what one process can do alone."
+    )
+    return Section("shared", "Stores of one host", columns, rows, "", goals, note, columns[0])
 
 
 def _named(kind: str, processes: int) -> str:

@@ -103,12 +103,14 @@ PEERS: dict[str, Callable[[], Do]] = {
     "decision-limits-moving": lambda: _decision(limits("MovingWindow")),
     "fastapi": lambda: calls.asgi_on_loop(apps.ASGI["FastAPI"](), clients=1),
     "fastapi-plain": lambda: calls.asgi_on_loop(apps.ASGI["FastAPI, ours, plain"](), clients=1),
+    "fastapi-burst": lambda: calls.asgi_on_loop(apps.ASGI["FastAPI, ours, burst"](), clients=1),
     "fastapi-slowapi": lambda: calls.asgi_on_loop(apps.ASGI["FastAPI, slowapi"](), clients=1),
     "fastapi-slowapi-decorator": lambda: calls.asgi_on_loop(
         apps.ASGI["FastAPI, slowapi decorator"](), clients=1
     ),
     "flask": lambda: calls.wsgi(apps.WSGI["Flask"](), clients=1),
     "flask-plain": lambda: calls.wsgi(apps.WSGI["Flask, ours, plain"](), clients=1),
+    "flask-burst": lambda: calls.wsgi(apps.WSGI["Flask, ours, burst"](), clients=1),
     "flask-limiter": lambda: calls.wsgi(apps.WSGI["Flask, flask-limiter"](), clients=1),
 }
 FLOORS = {
