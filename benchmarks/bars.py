@@ -7,8 +7,10 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from report import Section, number
 
-_COLOURS = {"ours": "#08306b", "floor": "#74c476", "bare": "#bbbbbb"}
-_PEER = "#d94801"
+_OURS, _FLOOR, _NOTHING, _PEER = "#08306b", "#74c476", "#bbbbbb", "#d94801"
+_COLOURS = {"ours": _OURS, "memory": _OURS, "shared": _OURS, "clients": _OURS, "floor": _FLOOR}
+"""By a word in the name of the subject."""
+_WITHOUT_LIMITER = ("bare", "FastAPI", "Flask", "python alone")
 
 
 def draw(section: Section, folder: Path) -> None:
@@ -33,4 +35,6 @@ def draw(section: Section, folder: Path) -> None:
 
 
 def _colour(subject: str) -> str:
+    if subject in _WITHOUT_LIMITER:
+        return _NOTHING
     return next((colour for word, colour in _COLOURS.items() if word in subject), _PEER)
