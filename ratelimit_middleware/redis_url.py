@@ -213,6 +213,8 @@ def _read_node(text: str, scheme: str, usual: int) -> Node:
     found = _HOST.match(text)
     rest = text[found.end() :] if found else text
     port = rest[1:] if rest.startswith(":") else str(usual) if found and not rest else ""
+    if text.startswith(":") and _PORT_NUMBER.fullmatch(text[1:]):
+        raise StoreError(f"expected {scheme}://HOST:PORT: no host stands before the `:`; here is `localhost`")
     if not found or not _PORT_NUMBER.fullmatch(port) or not 0 < int(port) < 65536:
         # It is not quoted: where the `@` was forgotten it is a password.
         raise StoreError(f"expected {scheme}://HOST:PORT with a port from 1 to 65535")

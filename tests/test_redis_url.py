@@ -87,6 +87,8 @@ def test_a_cluster_and_sentinels_are_several_hosts() -> None:
         ("redis://h:0", "with a port from 1 to 65535"),
         ("redis://h:65536", "with a port from 1 to 65535"),
         ("redis://h:secret", "with a port from 1 to 65535"),
+        ("redis://:6379", "expected redis://HOST:PORT: no host stands before the `:`; here is `localhost`"),
+        ("redis+cluster://a,:6379", "expected redis+cluster://HOST:PORT: no host stands before"),
         ("redis://::1", "with a port from 1 to 65535"),
         ("redis://[::1", "with a port from 1 to 65535"),
         ("redis://h /0", "a Redis URL has no spaces and no `#`"),

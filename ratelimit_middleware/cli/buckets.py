@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ratelimit_middleware.algorithms.penalty import Penalty, Strike
+from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.errors import RuleFileError, StoreError, UnreadableBucketError
 from ratelimit_middleware.identity import client_forms
 from ratelimit_middleware.rules.load import load_rules
@@ -20,6 +22,7 @@ __all__ = ["Selection", "keys", "peek", "reset"]
 
 _UNREADABLE = 1
 _NO_ANSWER = 3
+_PATIENCE_NS = 5 * NS_PER_SECOND
 
 
 class Selection(NamedTuple):
@@ -110,7 +113,9 @@ def _opened(ruleset: RuleSet) -> Iterator[BrowsableStore]:
             " them. There it is `store.scan()` and `store.reset(key)`; `shared://` and `redis://` can be"
             " looked at from here"
         )
-    store = open_store(ruleset.store)
+    # The `timeout` of the file is for requests. Who types a command has time, and may be far from the server.
+    patient = replace(ruleset.store, timeout_ns=max(ruleset.store.timeout_ns, _PATIENCE_NS))
+    store = open_store(patient)
     try:
         if not isinstance(store, BrowsableStore):
             raise StoreError(f"a store of {ruleset.store.scheme}:// cannot tell its buckets")

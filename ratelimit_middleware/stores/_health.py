@@ -83,7 +83,16 @@ class Health:
         clock: tells the time.
     """
 
-    __slots__ = ("_breakers", "_errors", "_faults", "_now_ns", "_timeout_ns", "_timeouts", "retry_after_ns")
+    __slots__ = (
+        "_breakers",
+        "_errors",
+        "_faults",
+        "_now_ns",
+        "_timeout_ns",
+        "_timeouts",
+        "_unreadable",
+        "retry_after_ns",
+    )
 
     def __init__(self, policy: OnError, timeout_ns: int, clock: Clock | None) -> None:
         self._timeout_ns = timeout_ns
@@ -91,6 +100,9 @@ class Health:
         self._breakers = Breakers(clock)
         self._faults = FaultLog(
             f"the store does not answer: on_error is `{policy}` until it does", clock=clock
+        )
+        self._unreadable = FaultLog(
+            f"a bucket cannot be read: on_error is `{policy}` for its client until it is reset", clock=clock
         )
         self._errors = self._timeouts = 0
         self.retry_after_ns = self._breakers.retry_after_ns
@@ -129,7 +141,9 @@ class Health:
         self._timeouts += isinstance(error, (NoAnswerError, TimeoutError))
         if isinstance(error, UnreadableBucketError):
             self._heard(ticket)  # one client's bucket is broken; all others are answered
-        elif isinstance(error, LoopStoodStillError):
+            self._unreadable.report(error)
+            return
+        if isinstance(error, LoopStoodStillError):
             self._breakers.given_up(ticket.passes)
         else:
             self._breakers.failed(ticket.passes)

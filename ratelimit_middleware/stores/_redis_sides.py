@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable
-from importlib.util import find_spec
+from importlib import import_module
+from os import R_OK, access
 from typing import Protocol
 
 from ratelimit_middleware.algorithms.base import AdoptMode
@@ -22,6 +23,7 @@ from ratelimit_middleware.stores._redis_threads import Threads, ThreadSide
 __all__ = ["Sides", "open_sides"]
 
 _ONE_PLACE = (None,)
+_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _TimeUs = Callable[[], "int | None"]
 
 
@@ -57,10 +59,15 @@ def open_sides(
         time_us: the time for tests; None = the server's.
 
     Raises:
-        StoreError: redis-py is not installed, or the prefix cannot be used with a cluster.
+        StoreError: redis-py is not installed, a TLS file cannot be read, or a cluster cannot have the prefix.
     """
-    if not find_spec("redis"):
-        raise StoreError(f"the Redis store needs redis-py: {INSTALL}")
+    try:
+        import_module("redis")  # takes longer than a call may, so it is not left to the first one
+    except ImportError as error:
+        raise StoreError(f"the Redis store needs redis-py: {INSTALL}") from error
+    for name, path in url.tls:
+        if name in _FILES and not access(path, R_OK):
+            raise StoreError(f"{name}={path}: there is no such file, or it may not be read")
     if url.kind == "cluster":
         if "{" in prefix:
             raise StoreError(f"prefix={prefix!r}: with a cluster a prefix has no `{{`, which marks the slot")

@@ -31,8 +31,8 @@ class RedisStore:
     permits, and never twice.
 
     Args:
-        url: `redis://`, `rediss://` (TLS), `unix://`, `valkey://` or `valkeys://` (TLS). The query may
-            hold `prefix` and `timeout`.
+        url: `redis://`, `rediss://` (TLS), `unix://`, `redis+cluster://` or `redis+sentinel://`, and the same
+            for `valkey`. The query may hold `prefix` and `timeout`.
         prefix: what all keys begin with; apps that must not share their counts name their own.
         timeout: seconds that a call from a thread may take, connecting and all replies together. On an event
             loop, where the caller can cancel: connecting and each reply, each.
@@ -41,7 +41,8 @@ class RedisStore:
         known_refusals: how many refusals are remembered (for a second at most); 0 = none.
 
     Raises:
-        StoreError: the URL is not understood, or redis-py is not installed. No connection is made yet.
+        StoreError: the URL is not understood, a file that it names for TLS cannot be read, or redis-py is not
+            installed. No connection is made yet.
         InvalidLimitError: the timeout is no number of seconds above 0.
     """
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -130,6 +132,19 @@ def test_peek_names_the_buckets_that_cannot_be_read(
     assert run("reset", str(rules), "--client", "192.0.2.2")[0] == 0
     assert run("peek", str(rules))[0] == 0
     run("reset", str(rules), "--all")
+
+
+def test_whoever_types_a_command_waits_longer_than_a_request(tmp_path: Path, run: Run) -> None:
+    server, rules = RedisServer(tmp_path), tmp_path / "ratelimit.yaml"
+    rules.write_text(f"store: {{url: '{server.url}', timeout: 1ms}}\ndefault: 5/minute")
+    server.send_signal(signal.SIGSTOP)
+    goes_on = threading.Timer(0.3, server.send_signal, [signal.SIGCONT])
+    goes_on.start()
+    try:
+        assert run("keys", str(rules)) == (0, "0 buckets\n", "")
+    finally:
+        goes_on.join()
+        server.kill()
 
 
 def test_json_is_for_programs(file: str, knock: Knock, run: Run) -> None:

@@ -9,7 +9,12 @@ import pytest
 
 from ratelimit_middleware.clock import ManualClock
 from ratelimit_middleware.decision import UNCHECKED
-from ratelimit_middleware.errors import InvalidLimitError, StoreError, StoreUnavailableError
+from ratelimit_middleware.errors import (
+    InvalidLimitError,
+    StoreError,
+    StoreUnavailableError,
+    UnreadableBucketError,
+)
 from ratelimit_middleware.store_settings import OnError, StoreSettings
 from ratelimit_middleware.stores.base import AsyncStore, Check, Store
 from ratelimit_middleware.stores.guard import GuardedAsyncStore, GuardedDualStore, GuardedStore, guarded
@@ -303,6 +308,18 @@ def test_a_storm_of_failures_is_one_line_with_a_count_and_the_policy(
     said = "the store does not answer: on_error is `fallback` until it does"
     assert lines[0] == f"{said}: connection refused"
     assert lines[1] == f"{said} (13 more since the last line): connection refused"
+
+
+def test_a_bucket_that_cannot_be_read_is_not_said_to_be_an_outage_nor_hidden_by_one(
+    faulty: FaultyStore, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = guard(faulty, clock, "fallback")
+    faulty.break_down()
+    store.take([check()])
+    faulty.error = UnreadableBucketError("`a|1`: a broken log")
+    store.take([check()])
+    said = "a bucket cannot be read: on_error is `fallback` for its client until it is reset"
+    assert caplog.messages[1:] == [f"{said}: `a|1`: a broken log"]
 
 
 def test_a_fallback_needs_the_number_of_processes(faulty: FaultyStore, clock: ManualClock) -> None:
