@@ -21,8 +21,8 @@ from report import Goal, Section
 
 HERE = Path(__file__).parent
 CONNECTIONS = 32
-ROUNDS = 3
-ROUND_S = 2
+ROUNDS = 7
+ROUND_S = 1
 _ASGI = (
     "bare", "floor", "ours, plain", "ours, burst", "FastAPI", "FastAPI, ours, plain", "FastAPI, ours, burst",
     "FastAPI, slowapi", "FastAPI, slowapi decorator", "FastAPI, fastapi-limiter",
