@@ -316,6 +316,15 @@ def test_retry_after_knows_that_those_who_are_booked_warm_it() -> None:
     assert algorithm.take(state, now_ns + 21 * SECOND, 50, 10 * SECOND)[0].wait_ns == 9 * SECOND
 
 
+def test_passes_far_behind_the_queue_are_not_gone_through_second_by_second() -> None:
+    """No limiter writes such a state; a store may hold a broken one, which must not keep the process busy."""
+    algorithm = WarmUpPacing(10, 5, max_queueing_time=6, whole_ms=True)
+    latest_ns, second = NOW + 20 * SECOND, NOW // SECOND
+    state = (10**9, 1000 * (second + 10**9), latest_ns, NOW, (second + 10**15, 5))
+    refused, _ = algorithm.take(state, NOW, 1)
+    assert refused.retry_after_ns == latest_ns + algorithm.price_ns(10**9, 1) - NOW
+
+
 def test_waiters_that_leave_from_the_end_give_their_moments_back() -> None:
     algorithm = WarmUpPacing(10, 5)
     _, state = algorithm.take(algorithm.start(NOW), NOW)

@@ -19,7 +19,6 @@ from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.pacing import Pacing
-from ratelimit_middleware.algorithms.sliding_counter import SlidingCounter
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.warm_up import WarmUp
 from ratelimit_middleware.algorithms.warm_up_pacing import WarmUpPacing
@@ -209,17 +208,16 @@ ENDLESS: dict[str, tuple[Algorithm, bytes]] = {
         struct.pack("<3d2I", 100, NOW_US, NOW_US, 1, 0) + 100 * struct.pack("<2dI", inf, inf, 1),
     ),
     "a queue without end": (Pacing(10, 3), struct.pack("<2d", inf, 0)),
-    "parts of a microsecond for days": (Pacing(10, 3), struct.pack("<2d", NOW_US, 1e18)),
+    "parts of a microsecond for days": (Pacing(10, 3), struct.pack("<2d", NOW_US + 1e9, 1e18)),
     "a window without end": (FixedWindow(5, 10), struct.pack("<4d", 0, 1e300, 5, 5)),
     "a half second so late that the next one is the same": (
         WarmUp(5, 10),
         struct.pack("<10dI", 0, 0, 2.0**53, 5, 5, 5, 5, 5, NOW_US, 5, 0),
     ),
-    "passes in seconds far behind the queue": (
+    "a slot without permits": (
         WarmUpPacing(10, 5, 3, 6, whole_ms=True),
-        struct.pack("<8d", 1e9, 1e18, NOW_US + 1e9, 0, NOW_US, 0, 1e15, 1),
+        struct.pack("<9d", 50, NOW_US // 1e6 * 1e3 + 1e6, NOW_US, 0, NOW_US, 0, NOW_US // 1e6, 1, -5),
     ),
-    "a slot without permits": (SlidingCounter(10, 60), struct.pack("<d", NOW_US // 6e7)),
     "a bucket that is full never": (GCRA(10, 60, 10), struct.pack("<4d", inf, 0, 0, 0)),
 }
 

@@ -33,7 +33,8 @@ makers.slots = function()
   end
 
   function slots.added(counts, slot, permits)
-    local new, place = slots.since(counts, 0), #counts + 1
+    local new = slots.since(counts, 0)
+    local place = #new + 1
     while place > 1 and new[place - 2] > slot do
       place = place - 2
     end
