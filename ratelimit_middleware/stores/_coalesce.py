@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 __all__ = ["Coalescer"]
+
+logger = logging.getLogger("ratelimit_middleware.stores")
 
 _Ask = TypeVar("_Ask")
 _Answer = TypeVar("_Answer")
@@ -23,7 +26,8 @@ class Coalescer(Generic[_Ask, _Answer]):
 
     Args:
         call: answers any number of asks; an answer may be an exception for that ask alone.
-        undo: called for an answer whose asker has gone (it was cancelled), in the same task.
+        undo: called for an answer whose asker has gone (it was cancelled), in the same task. What it raises
+            is logged: those who wait have nothing to do with it.
     """
 
     def __init__(
@@ -108,4 +112,10 @@ class Coalescer(Generic[_Ask, _Answer]):
 
     async def _undo_left(self) -> None:
         while self._left:
-            await self._undo(*self._left.popleft())
+            await self._undo_one(*self._left.popleft())
+
+    async def _undo_one(self, ask: _Ask, answer: _Answer) -> None:
+        try:
+            await self._undo(ask, answer)
+        except Exception as error:  # noqa: BLE001 - a reply may be of any shape
+            logger.warning("the permits of a cancelled request are lost: %r", error)

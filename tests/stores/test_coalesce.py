@@ -124,3 +124,24 @@ async def test_one_that_is_cancelled_before_its_call_costs_nothing() -> None:
     await server.together.join()
     assert server.calls == [[1]]
     assert server.undone == []
+
+
+async def test_what_cannot_be_undone_holds_up_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    """A reply of another shape, say; those who came meanwhile are answered, and the next is undone."""
+    undone: list[int] = []
+
+    async def double(asks: Sequence[int]) -> list[int]:
+        return [2 * ask for ask in asks]
+
+    async def undo(ask: int, answer: int) -> None:
+        await asyncio.sleep(0)
+        if ask == 1:
+            raise ValueError("too many values to unpack")
+        undone.append(answer)
+
+    together = Coalescer(double, undo)
+    together.leave(1, 2)
+    together.leave(3, 6)
+    assert await asyncio.wait_for(together.ask(4), 5) == 8
+    assert undone == [6]
+    assert "permits of a cancelled request are lost: ValueError" in caplog.text
