@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ratelimit_middleware.algorithms.penalty import Penalty, Strike
 from ratelimit_middleware.clock import NS_PER_SECOND
-from ratelimit_middleware.errors import RuleFileError, StoreError, UnreadableBucketError
+from ratelimit_middleware.errors import RuleFileError, StoreError, UnreadableBucketError, on_one_line
 from ratelimit_middleware.identity import client_forms
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.model import RuleSet
@@ -167,9 +167,11 @@ def _told(look: Look) -> dict[str, Any]:
 
 
 def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
-    width = max((len(row["bucket"]) for row in rows), default=0)
-    for row in rows:
-        yield f"{row['bucket']:{width}}  {_words(row)}" if len(row) > 1 else row["bucket"]
+    # Our own keys are plain; others under the prefix may hold what a terminal would obey.
+    names = [on_one_line(row["bucket"]) for row in rows]
+    width = max(map(len, names), default=0)
+    for name, row in zip(names, rows, strict=True):
+        yield f"{name:{width}}  {_words(row)}" if len(row) > 1 else name
 
 
 def _words(row: dict[str, Any]) -> str:

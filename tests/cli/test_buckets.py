@@ -134,6 +134,23 @@ def test_peek_names_the_buckets_that_cannot_be_read(
     run("reset", str(rules), "--all")
 
 
+@pytest.mark.parametrize("name", ["\x1b[2J", "1\nlogin|192.0.2.1", "\u202e", "\x9b2J"])
+def test_a_foreign_key_is_shown_on_one_line_and_does_nothing_to_the_terminal(
+    redis_server: RedisServer, tmp_path: Path, run: Run, name: str
+) -> None:
+    prefix, rules = f"{tmp_path.name}:", tmp_path / "ratelimit.yaml"
+    rules.write_text(RULES.replace("STORE", f"{redis_server.url}?prefix={prefix}"))
+    with Redis.from_url(redis_server.url) as client:
+        client.set(f"{prefix}login|{name}", "x", ex=60)
+    for command in ("keys", "peek"):
+        line, count = run(command, str(rules))[1].splitlines()
+        assert line.isprintable()
+        assert line.startswith("login|")
+        assert count.startswith("1 bucket")
+    assert run("reset", str(rules), "--all")[0] == 0
+    assert run("keys", str(rules))[1] == "0 buckets\n"
+
+
 def test_whoever_types_a_command_waits_longer_than_a_request(tmp_path: Path, run: Run) -> None:
     server, rules = RedisServer(tmp_path), tmp_path / "ratelimit.yaml"
     rules.write_text(f"store: {{url: '{server.url}', timeout: 1ms}}\ndefault: 5/minute")
