@@ -36,9 +36,9 @@ _MAX_KEYS = 2_100_000
 
 ALGORITHMS: dict[str, Callable[[], Algorithm]] = {
     "SlidingWindow": lambda: SlidingWindow(MANY, 1),
-    "GCRA": lambda: GCRA(MANY, 1, MANY),
-    "TokenBucket": lambda: TokenBucket.from_rate(MANY, MANY),
-    "LeakyBucket": lambda: LeakyBucket(MANY, MANY, "nodelay"),
+    "GCRA": lambda: GCRA(100, 60, MANY),
+    "TokenBucket": lambda: TokenBucket.from_rate(2, MANY),
+    "LeakyBucket": lambda: LeakyBucket(2, MANY, "nodelay"),
     "FixedWindow": lambda: FixedWindow(MANY, 1),
     "SlidingCounter": lambda: SlidingCounter(MANY, 1),
     "WarmUpWindow": lambda: WarmUpWindow(MANY, 1, 10),
