@@ -47,7 +47,10 @@ def test_a_loop_that_is_late_sheds_and_recovers_and_nothing_is_left(server: Runn
         if after["tasks"] <= before["tasks"]:
             break
     assert after["in_progress"] == 0
-    assert httpx.get(f"{server.url}/busy", timeout=30).status_code == 200
+    status = 503
+    while status == 503:  # until the loop is on time again; the test fails by its timeout if it stays late
+        status = httpx.get(f"{server.url}/busy", timeout=30).status_code
+    assert status == 200
 
 
 def test_threads_do_not_pass_the_bound(tmp_path: Path) -> None:
