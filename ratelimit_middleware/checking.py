@@ -55,7 +55,7 @@ class Checking:
         key = (plan, view.peer)
         asked = self._recent.renewed(key)
         if asked is None:
-            asked = plan.limits, self._worked_out(plan, view)[1]
+            asked = plan.limits, tuple(self._worked_out(plan, view)[1])  # shared by requests to come
             if len(view.peer or "") <= LONGEST_ADDRESS:
                 self._recent.offer(key, asked)
         return asked

@@ -34,6 +34,12 @@ def test_a_client_known_by_its_address_is_asked_about_in_the_same_words_each_tim
     assert keys(asks.asked(view("/items"))) == ["always-1|192.0.2.7", "/items|192.0.2.7"]
 
 
+def test_what_is_remembered_cannot_be_changed_by_one_of_the_requests_that_share_it() -> None:
+    asks = checking({"/items": "5/minute"})
+    for _ in range(3):
+        assert [type(part) for part in asks.asked(view("/items"))] == [tuple, tuple]
+
+
 @pytest.mark.parametrize("peers", [("192.0.2.7", "192.0.2.8"), ("192.0.2.7", None), (None, "unix")])
 def test_clients_are_told_apart(peers: tuple[str | None, str | None]) -> None:
     asks = checking({"/items": "5/minute"})

@@ -36,7 +36,8 @@ class MemoryStore:
     so nobody can push a blocked client out.
 
     Args:
-        max_keys: the most buckets held (besides one overflow bucket a limit).
+        max_keys: the most buckets held (besides one overflow bucket a limit, and a few where a request is
+            checked against several limits, which ask for room one after the other).
         clock: where time comes from; a step back is absorbed.
         keep_state: what happens to a bucket whose limit got other numbers.
 

@@ -208,6 +208,7 @@ def test_a_client_that_hangs_up_gets_back_what_was_booked_for_it(serve: Serve, r
     with httpx.stream("GET", f"{host.url}/slow", timeout=15):
         wait_until(is_booked_ahead)
     wait_until(lambda: not is_booked_ahead())
+    assert not is_booked_ahead()
     store.close()
 
 
