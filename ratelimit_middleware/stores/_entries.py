@@ -10,6 +10,7 @@ from typing import Any, cast
 from ratelimit_middleware.algorithms.base import Algorithm, State
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.stores._packing import pack, unpack
+from ratelimit_middleware.stores._shared_states import pack_state, unpack_state
 
 __all__ = ["EntryCodec"]
 
@@ -22,7 +23,7 @@ _NO_ENTRY = (ValueError, TypeError, OverflowError, struct.error)
 class EntryCodec:
     """Packs `(algorithm, state)` and reads it back.
 
-    An entry is a head and a packed state. The head holds the algorithm's class and the arguments of its
+    An entry is a head and a state. The head holds the algorithm's class and the arguments of its
     constructor, so that whoever has other numbers (after a reload, in another worker) can adopt the
     state; for whoever has the same numbers it is bytes to be compared.
 
@@ -53,14 +54,14 @@ class EntryCodec:
 
     def encode(self, algorithm: Algorithm, state: State) -> bytes:
         """The entry to keep."""
-        return self.head(algorithm) + pack(state)
+        return self.head(algorithm) + pack_state(state)
 
     def decode(self, entry: bytes) -> tuple[Algorithm, State] | None:
         """Who wrote the entry, and the state; None if this cannot be told."""
         try:
             size = _HEAD_SIZE.unpack_from(entry)[0]
             writer = self._writer(entry[:size])
-            return None if writer is None else (writer, unpack(entry, size))
+            return None if writer is None else (writer, unpack_state(entry, size))
         except _NO_ENTRY:
             return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,10 @@ from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.stores._entries import EntryCodec
 from ratelimit_middleware.stores._joint import take_together
 from ratelimit_middleware.stores._look import look_at
-from ratelimit_middleware.stores._packing import unpack
 from ratelimit_middleware.stores._shared_file import FullError
 from ratelimit_middleware.stores._shared_place import HEADER
+from ratelimit_middleware.stores._shared_room import Room
+from ratelimit_middleware.stores._shared_states import pack_state, unpack_state
 from ratelimit_middleware.stores.base import Check, Look
 
 if TYPE_CHECKING:
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["SharedBuckets"]
 
 _LONGEST_KEY = 511  # LMDB's
-
-# LMDB needs free pages for whatever it does, dropping keys included. So new keys stop first, then buckets
-# that grow, and what remains is never used up.
-_FULL_FOR_NEW_KEYS = 0.75
-_FULL = 0.9
 
 _SWEEP_EVERY = 64
 _SWEEP_KEYS = 8
@@ -55,11 +51,19 @@ class SharedBuckets:
         self._sweep_from = b""
         self.overflowed = 0
 
-    def enter(self, transaction: lmdb.Transaction[bytes], now_ns: int, max_pages: int) -> None:
-        """What follows happens in this transaction, at this moment, in a file of so many pages."""
+    def use(self, room: Room, now_ns: Callable[[], int]) -> None:
+        """What follows happens in another file.
+
+        Args:
+            room: what is left in it.
+            now_ns: tells the time; called within a transaction, so that no two processes see it go back.
+        """
+        self._room, self._read_clock = room, now_ns
+
+    def enter(self, transaction: lmdb.Transaction[bytes]) -> None:
+        """What follows happens in this transaction, at this moment."""
         self._transaction = transaction
-        self._now_ns = now_ns
-        self._max_pages = max_pages
+        self._now_ns = self._read_clock()
         self._found: dict[str, tuple[bytes, bytes]] = {}
 
     def take(self, checks: Sequence[Check]) -> list[Decision]:
@@ -76,17 +80,19 @@ class SharedBuckets:
         return taken.decisions
 
     def _take_one(self, check: Check) -> Decision:
-        """The common case of `take`, without the search for a common start time."""
+        """The common case of `take`: a bucket that is there, and no search for a common start time."""
         key, algorithm, _, cost, max_wait_ns, shadow, _ = check
-        now_ns = self._now_ns
-        state = self._find(key, algorithm)
-        if state is None:
+        now_ns, head = self._now_ns, self._codec.head(algorithm)
+        packed_key = _packed(key)
+        entry = self._transaction.get(packed_key)
+        if entry is None:
             key = self._key(check)
-            state = self._find(key, algorithm)
-        before = self._load(key, check, now_ns) if state is None else state
-        decision, new = algorithm.take(before, now_ns, cost, 0 if shadow else max_wait_ns)
-        if decision.allowed or state is not None:
-            self._keep(key, algorithm, new)
+            packed_key = _packed(key)
+            entry = self._transaction.get(packed_key)
+        state = self._load(key, check, now_ns) if entry is None else self._read(entry, head, algorithm)
+        decision, state = algorithm.take(state, now_ns, cost, 0 if shadow else max_wait_ns)
+        if decision.allowed or entry is not None:
+            self._write(packed_key, entry or b"", head + pack_state(state))
         return decision
 
     def charge(self, check: Check) -> None:
@@ -189,9 +195,12 @@ class SharedBuckets:
         if entry is None:
             return None
         self._found[key] = packed_key, entry
-        head = self._codec.head(algorithm)
+        return self._read(entry, self._codec.head(algorithm), algorithm)
+
+    def _read(self, entry: bytes, head: bytes, algorithm: Algorithm) -> State:
+        """The state in an entry, in the own numbers of an algorithm and its head."""
         if entry.startswith(head):
-            return unpack(entry, len(head))
+            return unpack_state(entry, len(head))
         known = self._codec.decode(entry)
         if known is None:
             return algorithm.start(self._now_ns)
@@ -212,16 +221,19 @@ class SharedBuckets:
         return check.algorithm.start(now_ns) if state is None else state
 
     def _keep(self, key: str, algorithm: Algorithm, state: State) -> None:
-        """Write the bucket's state.
+        """Write the bucket's state; see `_write`."""
+        packed_key, found = self._found.get(key) or (_packed(key), b"")
+        self._write(packed_key, found, self._codec.encode(algorithm, state))
+
+    def _write(self, packed_key: bytes, found: bytes, entry: bytes) -> None:
+        """Put an entry in the place of the one that was found.
 
         Raises:
             FullError: it has grown, and the file is full.
         """
-        entry = self._codec.encode(algorithm, state)
-        packed_key, found = self._found.get(key) or (_packed(key), b"")
         if entry == found:
             return
-        if len(entry) > len(found) and self._pages() > self._max_pages * _FULL:
+        if len(entry) > len(found) and not self._room.for_growth(self._transaction):
             raise FullError("the file of the shared store is too small for the buckets in it")
         self._transaction.put(packed_key, entry)
 
@@ -229,18 +241,13 @@ class SharedBuckets:
         """The key to use: the check's own, or its limit's overflow bucket when there is no room."""
         if self._has(check.key):
             return check.key
-        if self.count() < self._max_keys and self._pages() < self._max_pages * _FULL_FOR_NEW_KEYS:
+        if self._room.for_a_key(self._transaction, self._max_keys):
             self.sweep(_SWEEP_KEYS_FOR_A_NEW_ONE)
             return check.key
         if self.sweep(_SWEEP_KEYS_WHEN_FULL):
             return check.key
         self.overflowed += 1
         return check.overflow
-
-    def _pages(self) -> int:
-        """Pages in use."""
-        stat = self._transaction.stat()
-        return stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
 
 
 def _packed(key: str) -> bytes:

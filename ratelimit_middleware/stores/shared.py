@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from mmap import PAGESIZE
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ratelimit_middleware.algorithms.base import AdoptMode, positive_int
 from ratelimit_middleware.clock import Clock, steady
@@ -21,9 +21,6 @@ from ratelimit_middleware.stores._shared_buckets import SharedBuckets
 from ratelimit_middleware.stores._shared_file import FullError, ReplacedError, SharedFile, shared_file
 from ratelimit_middleware.stores._shared_place import LEAST_BYTES, default_directory
 from ratelimit_middleware.stores.base import Check, Look, StoreStats
-
-if TYPE_CHECKING:
-    import lmdb
 
 __all__ = ["SharedStore"]
 
@@ -165,27 +162,16 @@ class SharedStore:
 
     def _run(self, work: Callable[..., _T], *args: object) -> _T:
         """`work` in a transaction of its own; once more where the file has been replaced meanwhile."""
-        file = self._ready()
         try:
-            return file.run(self._within, (file, work, args))
+            return self._ready().run(self._buckets.enter, work, args)
         except ReplacedError:
             self._file = None
-        file = self._ready()
-        return file.run(self._within, (file, work, args))
-
-    def _within(
-        self,
-        transaction: lmdb.Transaction[bytes],
-        call: tuple[SharedFile, Callable[..., _T], tuple[object, ...]],
-    ) -> _T:
-        file, work, args = call
-        now_ns = file.now_ns() if self._clock_ns is None else self._clock_ns()
-        self._buckets.enter(transaction, now_ns, file.max_pages)
-        return work(*args)
+        return self._ready().run(self._buckets.enter, work, args)
 
     def _ready(self) -> SharedFile:
         """The file; opened anew in a process that was forked."""
         file = self._file
         if file is None or file.pid != os.getpid():
             file = self._file = shared_file(self._directory or default_directory(), self._size)
+            self._buckets.use(file.room, self._clock_ns or file.now_ns)
         return file

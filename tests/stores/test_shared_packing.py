@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any
@@ -20,6 +21,7 @@ from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.stores._entries import EntryCodec
 from ratelimit_middleware.stores._packing import pack, unpack
+from ratelimit_middleware.stores._shared_states import pack_state, unpack_state
 
 pytestmark = pytest.mark.arithmetic
 
@@ -48,6 +50,33 @@ def kinds(values: object) -> object:
 def test_values_are_read_back_as_they_were(values: tuple[Any, ...]) -> None:
     assert unpack(pack(values)) == values
     assert kinds(unpack(pack(values))) == kinds(values)
+
+
+@given(
+    st.one_of(
+        st.tuples(NUMBERS, st.binary()), st.tuples(NUMBERS, NUMBERS, NUMBERS), st.lists(PLAIN).map(tuple)
+    )
+)
+def test_states_are_read_back_as_they_were(state: tuple[Any, ...]) -> None:
+    """Those of the shapes that are written in one piece too, with numbers that do not fit in."""
+    read = unpack_state(b"head" + pack_state(state), 4)
+    assert read == state
+    assert kinds(read) == kinds(state)
+
+
+@given(st.booleans(), st.integers(0, 9), st.binary())
+def test_a_truth_value_in_a_state_does_not_become_a_number(flag: bool, number: int, log: bytes) -> None:
+    for state in [(flag, log), (flag, number, number), (number, number, flag)]:
+        assert kinds(unpack_state(pack_state(state), 0)) == kinds(state)
+
+
+@given(st.binary(max_size=64))
+def test_any_bytes_are_a_state_or_an_error(data: bytes) -> None:
+    try:
+        state = unpack_state(data, 0)
+    except (ValueError, OverflowError, TypeError, struct.error):
+        return
+    assert isinstance(state, tuple)
 
 
 @given(st.binary(max_size=64))
