@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ratelimit_middleware.decision import Verdict
@@ -16,10 +16,11 @@ from ratelimit_middleware.headers import (
     octets_writer,
     shadow_field,
 )
+from ratelimit_middleware.refusals import Refusals
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.responder import replaced
-from ratelimit_middleware.responses import Refusal, not_allowed, over_limit, unavailable
-from ratelimit_middleware.rules.model import Answer, Responder, RuleSet
+from ratelimit_middleware.responses import Refusal, not_allowed, unavailable
+from ratelimit_middleware.rules.model import Responder, RuleSet
 from ratelimit_middleware.verdicts import DENIED
 
 __all__ = ["Answers"]
@@ -36,17 +37,16 @@ class Answers:
     """
 
     __slots__ = (
-        "_by_policy",
         "_common",
         "_denied",
         "_exposed",
         "_formed",
+        "_refusals",
         "_refused",
         "_refused_exposed",
         "_report",
+        "_responds",
         "_shadow_header",
-        "_shed",
-        "_styles",
         "_watches",
         "_write",
     )
@@ -63,10 +63,8 @@ class Answers:
         self._refused = refused
         self._common = ruleset.answer
         self._denied = ruleset.denied
-        self._by_policy = dict(_own_answers(ruleset))
-        self._styles = ruleset.headers
-        limits = [limit for rule in ruleset.rules for limit in rule.limits]
-        self._shed = frozenset(limit.policy.name for limit in limits if limit.sheds)
+        self._refusals = Refusals(ruleset)
+        self._responds = self._refusals.have_responders
         self._watches = ruleset.shadow
         self._shadow_header = ruleset.shadow_header
         styles = ruleset.headers if ruleset.headers_on == "all" else ()
@@ -111,20 +109,16 @@ class Answers:
         """In the words of the rule that binds."""
         if self._refused:
             self._refused(view)
-        binding = verdict.binding
-        name = binding.policy.name if binding else ""
-        answer = self._by_policy.get(name, self._common)
-        styles = () if name in self._shed else self._styles  # it is no quota of the client's
-        refusal = over_limit(
-            view, verdict, styles, status=answer.status, detail=answer.detail, problem=answer.problem
-        )
-        if answer.responder:
-            refusal = self._asked(answer.responder, view, verdict, refusal)
+        refusal = self._refusals.refusal(view, verdict)
+        if self._responds:
+            responder = self._refusals.answer(verdict).responder
+            refusal = self._asked(responder, view, verdict, refusal) if responder else refusal
+        added = []
         if self._shadow_header and verdict.shadows:
-            refusal.headers.append(shadow_field(verdict.shadows))
+            added.append(shadow_field(verdict.shadows))
         if self._refused_exposed and view.header("origin") is not None:
-            refusal.headers.append(self._refused_exposed)
-        return refusal
+            added.append(self._refused_exposed)
+        return refusal._replace(headers=(*refusal.headers, *added)) if added else refusal
 
     def _asked(self, responder: Responder, view: RequestView, verdict: Verdict, refusal: Refusal) -> Refusal:
         try:
@@ -132,16 +126,6 @@ class Answers:
         except Exception as error:  # noqa: BLE001 - the app's code; the client must be refused all the same
             self._report(error)
             return refusal
-
-
-def _own_answers(ruleset: RuleSet) -> Iterator[tuple[str, Answer]]:
-    """The policies whose rule has an answer of its own."""
-    rules = [*ruleset.limits, *ruleset.always, *([ruleset.default] if ruleset.default else [])]
-    for rule in rules:
-        if rule.answer:
-            yield from ((limit.policy.name, rule.answer) for limit in rule.limits)
-            penalties = (limit.penalty for limit in rule.limits if limit.penalty)
-            yield from ((penalty.policy.name, rule.answer) for penalty in penalties)
 
 
 def _exposing(names: Sequence[str]) -> Field:

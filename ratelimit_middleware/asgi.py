@@ -128,19 +128,21 @@ class RateLimitMiddleware:
             reply = self._answers.undecided(view, error)
         if self._reporter is not None:
             await self._report(self._reporter, view, verdict)
-        if isinstance(reply, Refusal):
+        if type(reply) is Refusal:  # `isinstance` costs three times as much
             await self._turn_away(scope, receive, send, verdict, reply)
             return
-        if verdict.wait_ns and self._queue is not None:
+        bookings = verdict.bookings
+        if bookings and verdict.wait_ns and self._queue is not None:
             turn = await self._queue.wait(verdict, scope, receive)
             if turn is None:
                 return
-            verdict, receive = verdict._replace(bookings=turn.bookings), turn.receive
+            bookings, receive = turn.bookings, turn.receive
+            verdict = verdict._replace(bookings=bookings)
         # Here and not in a coroutine of its own, which would cost as much as a look-up of the rules.
         told = scope[TOLD] = told_of(outer, verdict, reply, registry.place)
         telling = _adding(reply, send) if told[1] is reply and reply else send
         try:
-            if verdict.bookings:
+            if bookings:
                 await self._serve(registry.settler.begin(verdict, view), scope, receive, telling)
             else:
                 await self._app(scope, receive, telling)
@@ -258,7 +260,8 @@ def _adding(extra: list[tuple[bytes, bytes]], send: Send) -> Send:
 
     def send_with_fields(message: Message) -> Awaitable[None]:
         if message["type"] in _STARTS:
-            message = {**message, "headers": [*message.get("headers", ()), *extra]}
+            message = {**message}
+            message["headers"] = [*message.get("headers", ()), *extra]
         return send(message)
 
     return send_with_fields

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ratelimit_middleware._types import Receive, Scope, Send
-from ratelimit_middleware.headers import octets
+from ratelimit_middleware.headers import octets_once
 from ratelimit_middleware.responses import Refusal
 
 __all__ = ["refuse"]
@@ -22,5 +22,6 @@ async def refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": "rate limit"})
             return
         kind = "websocket.http.response"
-    await send({"type": f"{kind}.start", "status": refusal.status, "headers": octets(refusal.headers)})
+    headers = [*octets_once(refusal.headers)]  # a list of its own, for middleware further out to change
+    await send({"type": f"{kind}.start", "status": refusal.status, "headers": headers})
     await send({"type": f"{kind}.body", "body": refusal.body})

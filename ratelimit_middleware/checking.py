@@ -31,10 +31,11 @@ class Checking:
         route_of: gives the app's own template for a request, for keys with `route`; None = not asked for.
     """
 
-    __slots__ = ("_fallback", "_plan", "_recent", "_route_of")
+    __slots__ = ("_fallback", "_plan", "_plans", "_recent", "_route_of")
 
     def __init__(self, matcher: Matcher, route_of: Callable[[RequestView], str | None] | None) -> None:
         self._plan = matcher.plan
+        self._plans = matcher.plans  # asked here first, since a call costs as much
         self._fallback = matcher.fallback
         self._route_of = route_of
         self._recent: Recent[tuple[Plan, str | None], Asked] = Recent(_CLIENTS)
@@ -45,7 +46,9 @@ class Checking:
         Raises:
             DeniedError: the request lacks a part of a key, and the rule does not admit that.
         """
-        plan = self._plan(view)
+        plan = self._plans.young.get(view.target)
+        if plan is None:
+            plan = self._plan(view)
         if plan.by_address:
             return self._recent.young.get((plan, view.peer)) or self._remembered(plan, view)
         return self._worked_out(plan, view)

@@ -12,7 +12,7 @@ from ratelimit_middleware.addresses import Address, parse_address
 from ratelimit_middleware.errors import InvalidLimitError
 from ratelimit_middleware.forwarded import addresses_in, nth_from_the_right, rightmost_untrusted
 from ratelimit_middleware.identity import KeyPart, part_value
-from ratelimit_middleware.request import Asked, Kind, RequestView
+from ratelimit_middleware.request import Asked, Kind, RequestView, Target
 from ratelimit_middleware.request_texts import identity_of
 
 __all__ = ["Client", "Network", "SeenView", "UserSource"]
@@ -180,7 +180,7 @@ class SeenView:
         return self._view.method
 
     @property
-    def target(self) -> tuple[object, ...]:
+    def target(self) -> Target:
         """As it is."""
         return self._view.target
 

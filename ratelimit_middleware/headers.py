@@ -16,6 +16,7 @@ from typing import TypeAlias, TypeVar
 from ratelimit_middleware.addresses import Remembered
 from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.decision import Decision, Outcome, Policy, Verdict
+from ratelimit_middleware.field_numbers import integer, left, reset_at_s, seconds_up
 
 __all__ = [
     "SHADOW_FIELD",
@@ -31,10 +32,10 @@ __all__ = [
     "legacy",
     "legacy_seconds",
     "octets",
+    "octets_once",
     "octets_writer",
     "rate_limit_fields",
     "retry_after_s",
-    "seconds_up",
     "shadow_field",
 ]
 
@@ -49,9 +50,6 @@ _T = TypeVar("_T", str, bytes)
 SHADOW_FIELD = "X-RateLimit-Shadow"
 """Our own: what limits say that only watch."""
 
-_LARGEST_INTEGER = 10**15 - 1  # RFC 9651, section 3.3.1
-_USUAL = 10**9  # numbers up to here are compared three times as fast
-_ALMOST_NS = NS_PER_SECOND - 1  # rounds up
 _NOT_PRINTABLE = re.compile(r"[^ -~]")
 
 
@@ -106,6 +104,12 @@ def octets(fields: Sequence[Field]) -> list[tuple[bytes, bytes]]:
 
 
 @lru_cache(maxsize=256)
+def octets_once(fields: tuple[Field, ...]) -> tuple[tuple[bytes, bytes], ...]:
+    """The same for fields that many responses share."""
+    return tuple(octets(fields))
+
+
+@lru_cache(maxsize=256)
 def _field_in_octets(field: Field) -> tuple[bytes, bytes]:
     name, value = field
     return name.lower().encode("latin-1"), value.encode("latin-1")
@@ -144,8 +148,7 @@ def draft_6(policies: Sequence[Policy], binding: Policy, decision: Decision) -> 
 def legacy(_: Sequence[Policy], binding: Policy, decision: Decision) -> list[Field]:
     """`X-RateLimit-Limit`, `-Remaining` and `-Reset` (epoch seconds, rounded up) of the binding limit."""
     limit, remaining, _reset_s = _numbers(binding, decision)
-    reset_ns = decision.at_ns + _window_ns(decision)
-    return _three_fields("X-RateLimit", (limit, remaining, seconds_up(reset_ns)))
+    return _three_fields("X-RateLimit", (limit, remaining, reset_at_s(decision)))
 
 
 def legacy_seconds(_: Sequence[Policy], binding: Policy, decision: Decision) -> list[Field]:
@@ -162,7 +165,7 @@ def _shadow_member(policy: Policy, decision: Decision) -> str:
     would = "" if decision.allowed else ";refused"
     if decision.wait_ns:
         would = ";delayed"
-    return _as_text(policy)[1] % _left(decision) + would
+    return _as_text(policy)[1] % left(decision) + would
 
 
 def _draft_11_writer(
@@ -182,7 +185,7 @@ def _draft_11_writer(
         quotas, state = known[binding]
         if len(policies) > 1:
             quotas = (quotas[0], comma.join([known[policy][0][1] for policy in policies]))
-        return [quotas, (field, state % _left(decision))]
+        return [quotas, (field, state % left(decision))]
 
     return write
 
@@ -215,7 +218,7 @@ _WRITERS: Mapping[str, FieldsWriter] = MappingProxyType(
 
 def _numbers(policy: Policy, decision: Decision) -> tuple[int, int, int]:
     """Quota, permits left and seconds left of the binding limit, as they are written."""
-    return _integer(policy.quota), *_left(decision)
+    return integer(policy.quota), *left(decision)
 
 
 def _three_fields(prefix: str, numbers: tuple[int, int, int]) -> list[Field]:
@@ -230,26 +233,9 @@ def _three_fields(prefix: str, numbers: tuple[int, int, int]) -> list[Field]:
 def _unnamed_policies(policies: Sequence[Policy]) -> list[Field]:
     """`RateLimit-Policy` as the drafts up to 7 write it: `100;w=60`; they have no word for other units."""
     members = [
-        f"{_integer(policy.quota)};w={seconds_up(policy.window_ns)}"
-        for policy in policies
-        if policy.window_ns
+        f"{integer(policy.quota)};w={seconds_up(policy.window_ns)}" for policy in policies if policy.window_ns
     ]
     return [("RateLimit-Policy", ", ".join(members))] if members else []
-
-
-def _left(decision: Decision) -> tuple[int, int]:
-    """Permits left, and seconds left, as they are written."""
-    _, _, _, retry_after_ns, _, remaining, reset_after_ns = decision
-    seconds = ((reset_after_ns if retry_after_ns is None else retry_after_ns) + _ALMOST_NS) // NS_PER_SECOND
-    if 0 <= remaining <= _USUAL and 0 < seconds <= _USUAL:
-        return remaining, seconds
-    return _integer(remaining), _integer(seconds) or 1
-
-
-def _window_ns(decision: Decision) -> int:
-    """A refusal names its own wait, even with permits left, or `Retry-After` would end inside the window."""
-    own_ns = decision.retry_after_ns
-    return decision.reset_after_ns if own_ns is None else own_ns
 
 
 @lru_cache(maxsize=4096)
@@ -261,20 +247,7 @@ def _words(policy: Policy) -> tuple[str, str]:
     printable = _NOT_PRINTABLE.sub("?", policy.name)
     escaped = printable.replace("\\", "\\\\").replace('"', '\\"')
     name = f'"{escaped}"'
-    quota = f"{name};q={_integer(policy.quota)}"
+    quota = f"{name};q={integer(policy.quota)}"
     if not policy.window_ns:  # requests in progress: section 3.1.3 of the draft
         return name, f'{quota};qu="concurrent-requests"'
     return name, f"{quota};w={seconds_up(policy.window_ns)}"
-
-
-def _integer(number: int) -> int:
-    """Within what a structured field can hold."""
-    if 0 <= number <= _LARGEST_INTEGER:
-        return number
-    return 0 if number < 0 else _LARGEST_INTEGER
-
-
-def seconds_up(duration_ns: int) -> int:
-    """Rounded up and at least 1: nothing left for zero seconds would say nothing."""
-    seconds = -(-duration_ns // NS_PER_SECOND)
-    return seconds if 0 < seconds <= _LARGEST_INTEGER else _integer(seconds) or 1

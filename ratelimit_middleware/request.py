@@ -21,9 +21,11 @@ from ratelimit_middleware.request_texts import (
     without_root,
 )
 
-__all__ = ["AsgiView", "Asked", "Kind", "RequestView", "WsgiView"]
+__all__ = ["AsgiView", "Asked", "Kind", "RequestView", "Target", "WsgiView"]
 
 Kind: TypeAlias = Literal["http", "websocket"]
+Target: TypeAlias = "tuple[str | None, ...]"
+"""What kind, method and path of a request are read from, unread: where it is the same, so are they."""
 
 
 class RequestView(Protocol):
@@ -38,8 +40,8 @@ class RequestView(Protocol):
         """The method, upper case; `GET` for a handshake."""
 
     @property
-    def target(self) -> tuple[object, ...]:
-        """What kind, method and path are read from, unread: where it is the same, so are they."""
+    def target(self) -> Target:
+        """See `Target`."""
 
     @property
     def is_head(self) -> bool:
@@ -122,7 +124,7 @@ class AsgiView:
         # Hardly a request goes without these two, and a property costs more than they do.
         client = scope.get("client")
         self.peer: str | None = (client[0] or None) if client else None
-        self.target: tuple[object, ...] = (
+        self.target: Target = (
             scope["type"],
             scope.get("method"),
             scope["path"],
@@ -197,9 +199,10 @@ class AsgiView:
     def header(self, name: str) -> str | None:
         """All lines of a header, joined."""
         wanted = name.encode("latin-1")
+        length = len(wanted)
         lines = []
         for key, value in self._scope.get("headers", ()):
-            if key.lower() == wanted:
+            if len(key) == length and key.lower() == wanted:  # most differ in length, which is told sooner
                 lines.append(value)
         if len(lines) > 1:
             return joined([line.decode("latin-1") for line in lines])
@@ -215,7 +218,7 @@ class WsgiView:
         self._environ = environ
         self._memo: dict[str, Any] | None = None
         self.peer: str | None = environ.get("REMOTE_ADDR") or None
-        self.target: tuple[object, ...] = (environ.get("REQUEST_METHOD"), environ.get("PATH_INFO"))
+        self.target: Target = (environ.get("REQUEST_METHOD"), environ.get("PATH_INFO"))
 
     @property
     def kind(self) -> Kind:

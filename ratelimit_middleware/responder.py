@@ -45,7 +45,7 @@ def replaced(view: RequestView, refusal: Refusal, reply: object) -> Refusal:
     dropped = {*own_names, "content-type", "content-length"}
     kept = [field for field in refusal.headers if field[0].lower() not in dropped]
     length = ("Content-Length", str(len(body)))
-    return Refusal(status, [*kept, *fields, length], b"" if view.is_head else body)
+    return Refusal(status, (*kept, *fields, length), b"" if view.is_head else body)
 
 
 def _status(status: object) -> int:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 from ratelimit_middleware import problems
 from ratelimit_middleware.decision import Verdict
-from ratelimit_middleware.headers import Field, rate_limit_fields, retry_after_s, seconds_up
+from ratelimit_middleware.field_numbers import seconds_up
+from ratelimit_middleware.headers import Field, rate_limit_fields, retry_after_s
 from ratelimit_middleware.problems import Problem, prefers_text
 from ratelimit_middleware.request import RequestView
 
@@ -23,8 +24,9 @@ _new = tuple.__new__
 _NO_STORE = ("Cache-Control", "no-store")
 
 
+@final
 class Refusal(NamedTuple):
-    """A complete answer.
+    """A complete answer; clients that hear the same share it.
 
     Attributes:
         status: the status code.
@@ -33,7 +35,7 @@ class Refusal(NamedTuple):
     """
 
     status: int
-    headers: list[Field]
+    headers: tuple[Field, ...]
     body: bytes
 
 
@@ -114,5 +116,5 @@ def _refusal(
         media_type, body = "text/plain; charset=utf-8", said.as_text
     if said.lacks_wait:
         body %= wait_s
-    headers = [*fields, _NO_STORE, ("Content-Type", media_type), ("Content-Length", str(len(body)))]
+    headers = (*fields, _NO_STORE, ("Content-Type", media_type), ("Content-Length", str(len(body))))
     return _new(Refusal, (status, headers, b"" if view.is_head else body))

@@ -188,5 +188,5 @@ def _adding(fields: list[Field], start_response: StartResponse) -> StartResponse
 
 
 def _refuse(start_response: StartResponse, refusal: Refusal) -> Iterable[bytes]:
-    start_response(f"{refusal.status} {reason(refusal.status)}", refusal.headers)
+    start_response(f"{refusal.status} {reason(refusal.status)}", [*refusal.headers])
     return [refusal.body]

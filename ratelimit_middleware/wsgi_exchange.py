@@ -186,7 +186,7 @@ class PacedExchange:
         """Answer in the place of the app."""
         self._has_begun = self._is_refused = True
         refusal = self._unavailable()
-        self._write = self._start_response(f"{refusal.status} {reason(refusal.status)}", refusal.headers)
+        self._write = self._start_response(f"{refusal.status} {reason(refusal.status)}", [*refusal.headers])
         return refusal.body
 
     def _cut(self, kind: FlowKind) -> None:

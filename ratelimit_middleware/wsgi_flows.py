@@ -67,7 +67,7 @@ class WsgiFlows:
         view = self._views.pop(environ)
         held = self._held(view)
         if isinstance(held, Refusal):
-            start_response(f"{held.status} {reason(held.status)}", held.headers)
+            start_response(f"{held.status} {reason(held.status)}", [*held.headers])
             return [held.body]
         with self._marks.new(environ, held) as new:
             if not new:

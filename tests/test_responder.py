@@ -16,13 +16,13 @@ pytestmark = pytest.mark.arithmetic
 
 BUILT_IN = Refusal(
     429,
-    [
+    (
         ("Retry-After", "9"),
         ("RateLimit", '"a";r=0;t=9'),
         ("Cache-Control", "no-store"),
         ("Content-Type", "application/problem+json"),
         ("Content-Length", "2"),
-    ],
+    ),
     b"{}",
 )
 
@@ -36,14 +36,14 @@ def test_the_built_in_fields_stay_beside_the_responders_own() -> None:
 
     assert own == Refusal(
         503,
-        [
+        (
             ("Retry-After", "9"),
             ("RateLimit", '"a";r=0;t=9'),
             ("Cache-Control", "no-store"),
             ("Content-Type", "text/html"),
             ("X-Own", "1"),
             ("Content-Length", "3"),
-        ],
+        ),
         b"<p>",
     )
 
@@ -52,13 +52,13 @@ def test_a_field_that_the_responder_sets_is_not_sent_twice() -> None:
     headers = {"retry-after": "60", "CACHE-CONTROL": "private", "ratelimit": "x"}
     own = replaced(request(), BUILT_IN, (429, headers, b""))
 
-    assert own.headers == [
+    assert own.headers == (
         ("retry-after", "60"),
         ("CACHE-CONTROL", "private"),
         ("ratelimit", "x"),
         ("Content-Type", "text/plain; charset=utf-8"),
         ("Content-Length", "0"),
-    ]
+    )
 
 
 def test_a_text_is_sent_as_utf_8_and_its_bytes_are_counted() -> None:

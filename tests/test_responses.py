@@ -47,14 +47,14 @@ def test_over_limit_is_a_429_with_the_drafts_problem() -> None:
         "detail": "The limit of 5/minute is reached; try again in 9 s.",
         "violated-policies": ["login"],
     }
-    assert refusal.headers == [
+    assert refusal.headers == (
         ("Retry-After", "9"),
         ("RateLimit-Policy", '"login";q=5;w=60'),
         ("RateLimit", '"login";r=0;t=9'),
         ("Cache-Control", "no-store"),
         ("Content-Type", "application/problem+json"),
         ("Content-Length", str(len(refusal.body))),
-    ]
+    )
 
 
 def test_without_hope_there_is_no_retry_after_and_the_body_says_so() -> None:

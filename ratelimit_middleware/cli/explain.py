@@ -161,7 +161,7 @@ def _answers(steps: list[_Step]) -> Iterator[str]:
 def _step(verdict: Verdict, reply: Refusal | list[Field], blocks: AbstractSet[str] = frozenset()) -> _Step:
     if isinstance(reply, Refusal):
         blocked = ", blocked by the penalty" if not blocks.isdisjoint(verdict.violated) else ""
-        return _Step(f"refused with {reply.status} {reason(reply.status)}{blocked}", reply.headers)
+        return _Step(f"refused with {reply.status} {reason(reply.status)}{blocked}", [*reply.headers])
     return _Step(f"admitted after {verdict.wait_ns / 1e9:g} s" if verdict.wait_ns else "admitted", reply)
 
 

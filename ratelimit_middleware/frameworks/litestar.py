@@ -40,9 +40,9 @@ class _Mounts:
         self._count = -1
         self._places: list[str] = []
 
-    def stand(self) -> int:
+    def stand(self) -> str:
         """Changes with the places."""
-        return len(self._app.routes)
+        return str(len(self._app.routes))
 
     def places(self) -> list[str]:
         routes = self._app.routes

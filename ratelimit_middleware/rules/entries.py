@@ -66,7 +66,9 @@ class Entries:
 
     def fitting(self, path: str) -> Fitting:
         """What fits a path; there are few answers, however many paths."""
-        return tuple([self._fitting(spelled, plain) for spelled, plain in _spellings(path)])
+        if path.__class__ is str and "/." not in path:  # nearly all
+            return (self._fitting(path, fold(path)),)
+        return tuple([self._fitting(spelled, plain) for spelled, plain in _doubtful_spellings(path)])
 
     def _fitting(self, path: str, plain: str) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
         as_seen: tuple[Entry, ...] = ()
@@ -88,15 +90,11 @@ def chosen(fitting: Fitting, kind: str, method: str, host: str) -> list[Reading]
     ]
 
 
-def _spellings(path: str) -> Iterable[tuple[str, str]]:
-    """What a path may mean, each time as it is spelled and in its plain spelling."""
-    if path.__class__ is str and "/." not in path:  # nearly all
-        return ((path, fold(path)),)
-    return _doubtful_spellings(path)
-
-
 def _doubtful_spellings(path: str) -> Iterator[tuple[str, str]]:
-    """The same for one that routers differ in, as they do in who resolves dot segments."""
+    """What a path may mean, each time as it is spelled and in its plain spelling.
+
+    Routers differ in it, as they do in who resolves dot segments.
+    """
     for one in readings(path):
         plain = fold(one)
         if has_dots(one):

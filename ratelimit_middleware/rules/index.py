@@ -107,7 +107,8 @@ class _Node(Generic[_T]):
                 return found
             nodes = after
             for node in nodes:
-                found += node.rests
+                if node.rests:
+                    found += node.rests
         for node in nodes:
             found += node.ends
         return found

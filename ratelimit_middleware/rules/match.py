@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ratelimit_middleware.request import RequestView
+from ratelimit_middleware.request import RequestView, Target
 from ratelimit_middleware.rules.entries import Entries, Entry, Fitting, chosen
 from ratelimit_middleware.rules.model import Limit, Rule, RuleSet
 from ratelimit_middleware.rules.plan import Counted, Plan
@@ -23,7 +23,11 @@ _PREFLIGHT = "preflight"
 class Matcher:
     """A rule set, ready to be asked.
 
-    May be used from several threads: the cache is the only thing that changes, and needs no lock.
+    May be used from several threads: what is remembered is the only thing that changes, and needs no lock.
+
+    Attributes:
+        default: the limits of `default`.
+        plans: those of late, by `RequestView.target`.
 
     Raises:
         GrammarError: a route that was built by hand is a regular expression that cannot be used.
@@ -33,12 +37,12 @@ class Matcher:
         "_always",
         "_by_fitting",
         "_by_host",
-        "_cache",
         "_defaults",
         "_entries",
         "_relations",
         "_skips_preflights",
         "default",
+        "plans",
     )
 
     def __init__(self, ruleset: RuleSet) -> None:
@@ -57,7 +61,7 @@ class Matcher:
             rule.skip_preflight or (rule.skip_preflight is None and ruleset.skip_preflight)
             for rule in ruleset.rules
         )
-        self._cache: Recent[tuple[object, ...], Plan] = Recent(_CACHE_ENTRIES)
+        self.plans: Recent[Target, Plan] = Recent(_CACHE_ENTRIES)
         # New paths come without end, but those that the same routes fit have one plan.
         self._by_fitting: Recent[tuple[object, ...], Plan] = Recent(_FITTING_ENTRIES)
 
@@ -73,25 +77,29 @@ class Matcher:
 
     def plan(self, view: RequestView) -> Plan:
         """The same, with what is made ready of it."""
-        plan = self._cache.young.get(view.target)
+        plan = self.plans.young.get(view.target)
         return self._matched(view) if plan is None else plan
 
     def _matched(self, view: RequestView) -> Plan:
         """The same for a request of whose target no answer is at hand."""
         kind: str = view.kind
-        method, host, key = view.method, view.host if self._by_host else "", view.target
+        method, path, key = view.method, view.path, view.target
+        host = view.host if self._by_host else ""
         may_be_preflight = method == "OPTIONS" and self._skips_preflights
         if may_be_preflight and _is_preflight(view):
             kind = _PREFLIGHT
         if host.__class__ is not str:  # `Doubtful`, equal to what is not
-            return Plan(self._counted(self._entries.fitting(view.path), kind, method, view.path, host))
-        if self._by_host or may_be_preflight:  # not by the target alone, so `match` must not find it
+            return Plan(self._counted(self._entries.fitting(path), kind, method, path, host))
+        plans = self.plans
+        if self._by_host or may_be_preflight:  # not by the target alone, so `plan` must not find it
             key = (*key, kind, host)
-        plan = self._cache.young.get(key) or self._cache.renewed(key)
+            plan = plans.young.get(key) or plans.renewed(key)
+        else:
+            plan = plans.renewed(key)
         if plan is None:
-            plan = self._planned(kind, method, view.path, host)
-            if _length(key) <= _CACHE_TEXT:
-                self._cache.offer(key, plan)
+            plan = self._planned(kind, method, path, host)
+            if sum(map(len, filter(None, key))) <= _CACHE_TEXT:
+                plans.offer(key, plan)
         return plan
 
     def fallback(self, view: RequestView) -> Counted:
@@ -171,11 +179,6 @@ def _once(counted: Iterable[tuple[Limit, str]]) -> Counted:
     for limit, route in counted:
         first.setdefault(limit.rule_id, (limit, route))
     return tuple(first.values())
-
-
-def _length(key: Iterable[object]) -> int:
-    """Of all texts in it."""
-    return sum([len(part) for part in key if isinstance(part, str)])
 
 
 def _is_preflight(view: RequestView) -> bool:

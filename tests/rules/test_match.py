@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratelimit_middleware.errors import RuleFileError
-from ratelimit_middleware.request import Kind
+from ratelimit_middleware.request import Kind, Target
 from ratelimit_middleware.request_texts import Doubtful, readings
 from ratelimit_middleware.rules.load import load_rules
 from ratelimit_middleware.rules.match import Matcher
@@ -37,7 +37,7 @@ class View:
     is_head: bool = False
 
     @property
-    def target(self) -> tuple[object, ...]:
+    def target(self) -> Target:
         return (self.kind, self.method, *readings(self.path))
 
     def header(self, name: str) -> str | None:
@@ -224,13 +224,13 @@ def test_random_paths_do_not_grow_the_cache_without_end() -> None:
     for number in range(50_000):
         for _ in range(2):  # from the second time on it is worth remembering
             rules.match(View(f"/{number}/{'x' * (number % 600)}", method=f"M{number % 7}"))
-    assert 2048 <= len(rules._cache) <= 4096
+    assert 2048 <= len(rules.plans) <= 4096
     assert cached_text(rules) <= 4096 * 512
-    before = len(rules._cache)
+    before = len(rules.plans)
     for _ in range(2):
         assert counted(rules, "/" + "x" * 600) == ["x"]
         assert counted(rules, "/x", "M" * 600) == ["x"]
-    assert len(rules._cache) == before
+    assert len(rules.plans) == before
 
 
 def test_a_preflight_and_another_request_with_the_method_of_one_are_matched_apart() -> None:
@@ -243,7 +243,7 @@ def test_a_preflight_and_another_request_with_the_method_of_one_are_matched_apar
 
 def cached_text(rules: Matcher) -> int:
     """Characters of paths, methods and hosts that the cache holds."""
-    keys = [*rules._cache.young, *rules._cache._old]
+    keys = [*rules.plans.young, *rules.plans._old]
     return sum(len(str(text)) for _, *texts in keys for text in texts)
 
 
@@ -256,7 +256,7 @@ def test_a_path_that_is_asked_for_often_outlives_a_flood_of_others() -> None:
         if number % 1000 == 0:
             for _ in range(2):
                 rules.match(often)
-            assert often.target in rules._cache.young
+            assert often.target in rules.plans.young
 
 
 def test_a_flood_of_paths_that_are_asked_for_once_pushes_none_out() -> None:
@@ -265,8 +265,8 @@ def test_a_flood_of_paths_that_are_asked_for_once_pushes_none_out() -> None:
         rules.match(View("/a"))
     for number in range(20_000):
         rules.match(View(f"/{number}"))
-    assert [target for target in rules._cache.young if "/a" in target]
-    assert len(rules._cache) < 20
+    assert [target for target in rules.plans.young if "/a" in target]
+    assert len(rules.plans) < 20
 
 
 def test_an_answer_is_the_same_from_the_cache() -> None:
@@ -385,7 +385,7 @@ def test_random_hosts_do_not_grow_the_cache_without_end() -> None:
     for number in range(50_000):
         for _ in range(2):
             at(rules, f"{number}.{'x' * (number % 600)}.example")
-    assert 2048 <= len(rules._cache) <= 4096
+    assert 2048 <= len(rules.plans) <= 4096
     assert cached_text(rules) <= 4096 * 512
 
 
@@ -410,7 +410,7 @@ def test_hosts_are_not_looked_at_where_no_rule_names_one() -> None:
     rules = matcher({"/x": "5/s"})
     at(rules, "a.example")
     at(rules, "b.example")
-    assert len(rules._cache) == 1
+    assert len(rules.plans) == 1
 
 
 def test_methods_may_stand_in_a_list_of_their_own() -> None:

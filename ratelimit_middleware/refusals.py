@@ -1,0 +1,84 @@
+"""How each rule refuses: in its own words, written once for all clients that are told the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ratelimit_middleware.decision import Verdict
+from ratelimit_middleware.field_numbers import numbers_of
+from ratelimit_middleware.headers import retry_after_s
+from ratelimit_middleware.problems import prefers_text
+from ratelimit_middleware.request import RequestView
+from ratelimit_middleware.responses import Refusal, over_limit
+from ratelimit_middleware.rules.model import Answer, RuleSet
+from ratelimit_middleware.rules.recent import Recent
+
+__all__ = ["Refusals"]
+
+_MOST_WRITTEN = 512  # in each of two generations; some 2 KB each
+
+
+class Refusals:
+    """Refuses requests that are over a limit.
+
+    An attack asks for little else, and hears the same for a second: what has been written is remembered by
+    all that it was written from.
+
+    Args:
+        ruleset: the rules with their settings.
+    """
+
+    __slots__ = ("_by_policy", "_common", "_numbers", "_shed", "_styles", "_written")
+
+    def __init__(self, ruleset: RuleSet) -> None:
+        self._common = ruleset.answer
+        self._by_policy = dict(_own_answers(ruleset))
+        self._styles = ruleset.headers
+        self._numbers = numbers_of(ruleset.headers)
+        limits = [limit for rule in ruleset.rules for limit in rule.limits]
+        self._shed = frozenset(limit.policy.name for limit in limits if limit.sheds)
+        self._written: Recent[tuple[object, ...], Refusal] = Recent(_MOST_WRITTEN)
+
+    @property
+    def have_responders(self) -> bool:
+        """Whether the app itself answers for some rule."""
+        return any(answer.responder for answer in (self._common, *self._by_policy.values()))
+
+    def answer(self, verdict: Verdict) -> Answer:
+        """The words of the rule that binds."""
+        binding = verdict.binding
+        return self._by_policy.get(binding.policy.name, self._common) if binding else self._common
+
+    def refusal(self, view: RequestView, verdict: Verdict) -> Refusal:
+        """What the client hears, a responder of the app aside."""
+        binding = verdict.binding
+        key = (
+            tuple(verdict.policies),
+            verdict.violated,
+            binding and (binding.policy.name, self._numbers(binding.decision)),
+            retry_after_s(verdict),
+            prefers_text(view.header("accept")),
+            view.is_head,
+        )
+        written = self._written
+        return written.young.get(key) or written.renewed(key) or self._write(key, view, verdict)
+
+    def _write(self, key: tuple[object, ...], view: RequestView, verdict: Verdict) -> Refusal:
+        binding, answer = verdict.binding, self.answer(verdict)
+        is_shed = binding is not None and binding.policy.name in self._shed  # it is no quota of the client's
+        styles = () if is_shed else self._styles
+        refusal = over_limit(
+            view, verdict, styles, status=answer.status, detail=answer.detail, problem=answer.problem
+        )
+        self._written.put(key, refusal)
+        return refusal
+
+
+def _own_answers(ruleset: RuleSet) -> Iterator[tuple[str, Answer]]:
+    """The policies whose rule has an answer of its own."""
+    rules = [*ruleset.limits, *ruleset.always, *([ruleset.default] if ruleset.default else [])]
+    for rule in rules:
+        if rule.answer:
+            yield from ((limit.policy.name, rule.answer) for limit in rule.limits)
+            penalties = (limit.penalty for limit in rule.limits if limit.penalty)
+            yield from ((penalty.policy.name, rule.answer) for penalty in penalties)
