@@ -10,7 +10,6 @@ from floor import PERIOD_S
 from small import Do, ticking
 
 from ratelimit_middleware import asgi
-from ratelimit_middleware.nested import told_of
 from ratelimit_middleware.stores.base import Store
 
 STEPS = {
@@ -56,7 +55,7 @@ def _steps(middleware: asgi.RateLimitMiddleware) -> dict[str, Do]:
         "take": lambda _: store.take(checks),
         "verdict": lambda _: registry._judge(limits, decisions, checks),
         "fields": lambda _: answers.answer(view, verdict),
-        "told": lambda _: told_of(None, verdict, fields, registry.place),
+        "told": lambda _: (verdict, fields, registry.place, [*verdict.asked], None),
         "sending": lambda _: asgi._adding(fields, _send)(start),
     }
 

@@ -139,8 +139,13 @@ class RateLimitMiddleware:
             bookings, receive = turn.bookings, turn.receive
             verdict = verdict._replace(bookings=bookings)
         # Here and not in a coroutine of its own, which would cost as much as a look-up of the rules.
-        told = scope[TOLD] = told_of(outer, verdict, reply, registry.place)
-        telling = _adding(reply, send) if told[1] is reply and reply else send
+        told: Told = (
+            (verdict, reply, registry.place, [*verdict.asked], None)
+            if outer is None
+            else told_of(outer, verdict, reply, registry.place)
+        )
+        scope[TOLD] = told
+        telling = _adding(reply, send) if reply and told[1] is reply else send
         try:
             if bookings:
                 await self._serve(registry.settler.begin(verdict, view), scope, receive, telling)

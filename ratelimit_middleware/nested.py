@@ -26,8 +26,8 @@ request makes one and hardly any looks into it:
 """
 
 
-def told_of(outer: Told | None, verdict: Verdict, fields: list[Any], place: object) -> Told:
-    """What an instance leaves for those further in; it adds its fields itself if they are in there.
+def told_of(outer: Told, verdict: Verdict, fields: list[Any], place: object) -> Told:
+    """What an instance leaves that is inside another; it adds its fields itself if they are in there.
 
     Args:
         outer: what the instance around it has done.
@@ -35,9 +35,9 @@ def told_of(outer: Told | None, verdict: Verdict, fields: list[Any], place: obje
         fields: what it wants to add to the response.
         place: where its counts live.
     """
-    if outer is None or not outer[1]:
-        return (verdict, fields, place, [*verdict.asked], outer)
     tightest, outer_fields, *_ = outer
+    if not outer_fields:
+        return (verdict, fields, place, [*verdict.asked], outer)
     if fields and is_tighter(verdict, tightest):
         tightest = verdict
         outer_fields[:] = fields

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from ratelimit_middleware.decision import Verdict
 from ratelimit_middleware.field_numbers import numbers_of
-from ratelimit_middleware.headers import retry_after_s
 from ratelimit_middleware.problems import prefers_text
 from ratelimit_middleware.request import RequestView
 from ratelimit_middleware.responses import Refusal, over_limit
@@ -51,17 +50,18 @@ class Refusals:
 
     def refusal(self, view: RequestView, verdict: Verdict) -> Refusal:
         """What the client hears, a responder of the app aside."""
-        binding = verdict.binding
-        key = (
-            tuple(verdict.policies),
-            verdict.violated,
-            binding and (binding.policy.name, self._numbers(binding.decision)),
-            retry_after_s(verdict),
-            prefers_text(view.header("accept")),
-            view.is_head,
-        )
+        key = (*self._told(verdict), prefers_text(view.header("accept")), view.is_head)
         written = self._written
         return written.young.get(key) or written.renewed(key) or self._write(key, view, verdict)
+
+    def _told(self, verdict: Verdict) -> tuple[object, ...]:
+        """All that a refusal is written from, the request aside; the wait is that of the limit that binds."""
+        policies, is_final = verdict.policies, verdict.retry_after_ns is None
+        if len(policies) == 1:  # the common case
+            return policies[0], self._numbers(verdict.decisions[0]), is_final
+        binding = verdict.binding
+        numbers = binding and (binding.policy.name, self._numbers(binding.decision))
+        return tuple(policies), verdict.violated, numbers, is_final
 
     def _write(self, key: tuple[object, ...], view: RequestView, verdict: Verdict) -> Refusal:
         binding, answer = verdict.binding, self.answer(verdict)

@@ -65,6 +65,7 @@ class Views:
         "_no_user",
         "_plain",
         "_quiet_until_ns",
+        "_reads_header",
         "make",
     )
 
@@ -72,6 +73,7 @@ class Views:
         self, ruleset: RuleSet, plain: Callable[[Any], RequestView], clock: Clock | None = None
     ) -> None:
         self._client = ruleset.client
+        self._reads_header = ruleset.client.reads_header
         self._plain = plain
         self._clock = clock or SystemClock()
         parts = [part for rule in ruleset.rules for limit in rule.all_limits for part in limit.key]
@@ -84,7 +86,7 @@ class Views:
 
     def refused(self, view: RequestView) -> None:
         """Look whether a client was refused because all behind a proxy count as one; never raises."""
-        if self._client.reads_header:
+        if self._reads_header:
             return
         try:  # not `suppress`, which would cost as much as all the rest
             now_ns = self._clock.now_ns()
@@ -96,7 +98,7 @@ class Views:
 
     def _first(self, raw: Mapping[str, Any]) -> RequestView:
         view = self._seen(raw)
-        if not self._client.reads_header:
+        if not self._reads_header:
             with suppress(Exception):
                 self._look_for_proxy(view, self._clock.now_ns())
         self._left -= 1
@@ -106,7 +108,7 @@ class Views:
 
     def _settle(self) -> None:
         """Look at requests once from now on, and plainly where the settings let it."""
-        plain = not (self._client.reads_header or self._client.user or self._counts_users)
+        plain = not (self._reads_header or self._client.user or self._counts_users)
         self.make = self._plain if plain else self._seen
 
     def _seen(self, raw: Mapping[str, Any]) -> RequestView:

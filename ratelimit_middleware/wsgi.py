@@ -119,12 +119,18 @@ class RateLimitMiddleware:
             reply = self._answers.undecided(view, error)
         if self._reporter is not None:
             self._report(self._reporter, view, verdict)
-        if isinstance(reply, Refusal):
+        if type(reply) is Refusal:  # `isinstance` costs three times as much
             withdraw(outer)
             self._tell(undone(verdict.bookings))
             return _refuse(start_response, reply)
-        told = environ[TOLD] = told_of(outer, verdict, reply, self._registry.place)
-        telling = _adding(reply, start_response) if told[1] is reply and reply else start_response
+        place = self._registry.place
+        told: Told = (
+            (verdict, reply, place, [*verdict.asked], None)
+            if outer is None
+            else told_of(outer, verdict, reply, place)
+        )
+        environ[TOLD] = told
+        telling = _adding(reply, start_response) if reply and told[1] is reply else start_response
         try:
             if verdict.bookings:
                 return self._serve(self._registry.settler.begin(verdict, view), environ, telling)
