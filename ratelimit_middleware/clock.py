@@ -20,6 +20,7 @@ __all__ = [
     "ManualClock",
     "SystemClock",
     "WaitingClock",
+    "reading",
     "steady",
     "to_ns",
     "told",
@@ -151,6 +152,14 @@ def told(clock: Clock) -> Clock:
             "clock", clock, "an object with a method `now_ns`, such as `SystemClock()` or `ManualClock()`"
         )
     return clock
+
+
+def reading(clock: Clock | None) -> tuple[Callable[[], int], int]:
+    """How a store reads its time: a function that never goes back, and the nanoseconds to add to it.
+
+    So the system's clock, for None, is read without a call in between. Else the function is that of `steady`.
+    """
+    return (steady(clock), 0) if clock else (time.monotonic_ns, SystemClock().offset_ns)
 
 
 def steady(clock: Clock) -> Callable[[], int]:

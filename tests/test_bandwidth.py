@@ -173,7 +173,7 @@ def site(app: Any, rule: dict[str, Any], store: MemoryStore | None = None, **fil
 def used(store: MemoryStore) -> list[int]:
     """Bytes in use in each bucket that is kept."""
     now_ns = VirtualClock().now_ns()
-    return [algorithm.used(state, now_ns) for algorithm, state in store._entries.values()]
+    return [bucket.algorithm.used(bucket.state, now_ns) for bucket in store._buckets.values()]
 
 
 async def test_a_large_message_passes_in_pieces_at_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -544,7 +544,7 @@ async def test_after_a_storm_of_clients_that_leave_nothing_is_left() -> None:
     await here.serve(*(Client(leaves_at=n / 7) for n in range(40)))
     assert trio.lowlevel.current_statistics().tasks_living == before
     slots, bytes_ = (
-        [state for key, (_, state) in here.store._entries.items() if word in key]
+        [bucket.state for key, bucket in here.store._buckets.items() if word in key]
         for word in ("in-progress", "response")
     )
     assert not any(slots)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from ratelimit_middleware.clock import ManualClock, SystemClock, steady, to_ns
+from ratelimit_middleware.clock import ManualClock, SystemClock, reading, steady, to_ns
 from ratelimit_middleware.errors import InvalidLimitError
 
 pytestmark = pytest.mark.arithmetic
@@ -46,6 +46,15 @@ def test_a_step_back_is_absorbed_and_time_runs_on() -> None:
     assert now_ns() == 105 * SECOND
     clock.advance(1)
     assert now_ns() == 106 * SECOND
+
+
+def test_a_store_reads_the_time_of_its_clock_or_of_the_system() -> None:
+    clock = ManualClock(100)
+    read, offset_ns = reading(clock)
+    clock.set_ns(40 * SECOND)
+    assert read() + offset_ns == 100 * SECOND
+    read, offset_ns = reading(None)
+    assert abs(SystemClock().now_ns() - (read() + offset_ns)) < SECOND
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ async def test_a_hook_that_cuts_a_request_off_leaves_no_slot_behind(
     inside = wsgi.RateLimitMiddleware(listed, rules, store=store, hooks=[Cutting()])
     with pytest.raises(Broken):
         ask(inside)
-    assert [state for _, state in store._entries.values()] == [()]
+    assert [bucket.state for bucket in store._buckets.values()] == [()]
 
 
 def cut(_view: object, _response: object) -> int:
@@ -65,8 +65,8 @@ async def test_a_cost_that_cuts_a_response_off_leaves_no_slot_behind(clock: Manu
     inside = wsgi.RateLimitMiddleware(streaming, rules, store=store)
     with pytest.raises(Broken):
         finish(ask(inside)[1])
-    slots = next(key for key in store._entries if key.startswith("slots"))
-    assert store._entries[slots][1] == ()
+    slots = next(key for key in store._buckets if key.startswith("slots"))
+    assert store._buckets[slots].state == ()
 
 
 class FailingOnce(MemoryStore):
@@ -131,7 +131,7 @@ async def test_a_slot_that_has_come_back_is_not_renewed_by_a_call_that_was_on_it
     assert stay.leases() == [booking]
     await settler.carry_out_async(stay.ended())
     await settler._renew_async(stay, booking)
-    assert [state for _, state in inner._entries.values()] == [()]
+    assert [bucket.state for bucket in inner._buckets.values()] == [()]
 
 
 class Slow(AwaitedStore):
@@ -160,4 +160,4 @@ async def test_whenever_a_request_is_cancelled_by_asyncio_its_slot_comes_back(
     task.cancel()
     await asyncio.wait([task])
     await anyio.wait_all_tasks_blocked()
-    assert [state for _, state in inner._entries.values() if state] == []
+    assert [bucket.state for bucket in inner._buckets.values() if bucket.state] == []

@@ -196,8 +196,8 @@ async def test_a_shadow_slot_refuses_nobody_and_comes_back_too(clock: ManualCloc
     gate.entered.set()
     app = asgi.RateLimitMiddleware(gate, rules, store=store)
     assert [await status_of(app) for _ in range(2)] == [200, 429]
-    slots = next(key for key in store._entries if key.startswith("always-1"))
-    assert store._entries[slots][1] == ()
+    slots = next(key for key in store._buckets if key.startswith("always-1"))
+    assert store._buckets[slots].state == ()
 
 
 async def test_the_fields_say_how_many_may_be_in_progress(clock: ManualClock) -> None:

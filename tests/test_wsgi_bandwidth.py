@@ -385,8 +385,8 @@ def test_a_thread_that_is_interrupted_gives_back_what_it_has_booked(time: Time) 
     with pytest.raises(SystemExit):
         next(iter(served.result))
     served.close()
-    ((algorithm, state),) = store._entries.values()
-    assert algorithm.used(state, time.clock.now_ns()) == 100_000
+    (bucket,) = store._buckets.values()
+    assert bucket.algorithm.used(bucket.state, time.clock.now_ns()) == 100_000
     assert places(app) == 3
 
 

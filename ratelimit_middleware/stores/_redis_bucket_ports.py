@@ -6,7 +6,7 @@ the parts chosen so that nothing is left over.
 
 from __future__ import annotations
 
-from ratelimit_middleware.algorithms.base import State
+from ratelimit_middleware.algorithms.base import State, ceil_div
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
 from ratelimit_middleware.algorithms.token_bucket import TokenBucket
@@ -18,7 +18,7 @@ _PERMIT_US = 10**9  # nginx's permit: thousandths of a permit per second, times 
 
 
 class GCRAPort(Port):
-    """Parts: `1000 * limit`, so that a part is a tick of the algorithm."""
+    """Parts: `1000 * limit`, so that a permit is a whole number of them."""
 
     kind = "gcra"
 
@@ -30,13 +30,18 @@ class GCRAPort(Port):
 
     def encode(self, algorithm: GCRA, state: State) -> bytes:
         """TAT, the last and the latest booking."""
-        tat_us, part = divmod(state[0], US_NS * algorithm.limit)
-        return doubles((min(tat_us, LAST_US), part, whole_us(state[1]), whole_us(state[2])))
+        last_ns, debt, ahead_ns = (*state, 0)[:3]
+        tat = (last_ns * algorithm.ticks_per_ns + debt) * (algorithm.limit // algorithm.ticks_per_ns)
+        tat_us, part = divmod(tat, US_NS * algorithm.limit)
+        return doubles((min(tat_us, LAST_US), part, whole_us(last_ns), whole_us(last_ns + ahead_ns)))
 
     def decode(self, algorithm: GCRA, packed: bytes) -> State:
         """As `encode`."""
         us, part, last_us, latest_us = map(int, read_doubles(packed))
-        return (us * US_NS * algorithm.limit + part, last_us * US_NS, latest_us * US_NS)
+        tat = ceil_div(us * US_NS * algorithm.limit + part, algorithm.limit // algorithm.ticks_per_ns)
+        last_ns, ahead_ns = last_us * US_NS, (latest_us - last_us) * US_NS
+        state = (last_ns, tat - last_ns * algorithm.ticks_per_ns)
+        return (*state, ahead_ns) if ahead_ns else state
 
 
 class LeakyBucketPort(Port):

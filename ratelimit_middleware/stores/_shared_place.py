@@ -52,7 +52,7 @@ HEADER = b"\0"
 LEAST_BYTES = 1 << 20
 """The smallest file, bytes."""
 
-_LAYOUT = 2
+_LAYOUT = 3
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _SETTINGS: dict[str, Any] = {"subdir": False, "mode": 0o600, "sync": False, "lock": False}
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}

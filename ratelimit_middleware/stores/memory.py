@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from ratelimit_middleware.algorithms.base import AdoptMode, Algorithm, State, positive_int
 from ratelimit_middleware.algorithms.concurrency import renewed
-from ratelimit_middleware.clock import Clock, SystemClock, steady
+from ratelimit_middleware.clock import Clock, reading
 from ratelimit_middleware.decision import Decision
 from ratelimit_middleware.stores._joint import take_together
 from ratelimit_middleware.stores._look import look_at
@@ -25,6 +25,20 @@ logger = logging.getLogger("ratelimit_middleware.stores")
 _SWEEP_KEYS = 2
 _SWEEP_KEYS_WHEN_FULL = 4
 _NEVER_NS = 2**63
+
+
+class _Bucket:
+    """A state, and the numbers that wrote it, so that a reload adopts it when it is next used.
+
+    Whoever has the same numbers puts the next state in place: that costs half of what a new entry does. With
+    other numbers it is a new one, so that both are read together without the lock.
+    """
+
+    __slots__ = ("algorithm", "state")
+
+    def __init__(self, algorithm: Algorithm, state: State) -> None:
+        self.algorithm = algorithm
+        self.state = state
 
 
 class MemoryStore:
@@ -50,13 +64,11 @@ class MemoryStore:
     ) -> None:
         self._max_keys = positive_int("max_keys", max_keys)
         self._keep_state: AdoptMode = keep_state
-        # The system's clock is steady already.
-        self._now_ns = steady(clock) if clock else SystemClock().now_ns
+        self._read_ns, self._offset_ns = reading(clock)
         # Of the kind that knows its owner, see `take`.
         self._lock = threading.RLock()
         self._acquire, self._release = self._lock.acquire, self._lock.release
-        # An entry remembers the numbers that wrote it, so that a reload adopts it when it is next used.
-        self._entries: dict[str, tuple[Algorithm, State]] = {}
+        self._buckets: dict[str, _Bucket] = {}
         self._to_sweep: list[str] = []
         # The first moment at which a bucket expires: of those seen in this pass, and of all, after a pass.
         self._soonest_ns = 0
@@ -67,21 +79,20 @@ class MemoryStore:
         """Decide all checks with one start time, all or nothing; see `Store.take`."""
         # A `with` by hand, which costs half as much. The lock is taken inside of the block, so that nothing
         # that a signal raises comes between; if that happens before it is held, it refuses to be released.
+        acquire, release = self._acquire, self._release
         try:
-            self._acquire()
-            now_ns = self._now_ns()
+            acquire()
+            now_ns = self._read_ns() + self._offset_ns
             if len(checks) != 1:
                 return self._take_together(checks, now_ns)
             key, algorithm, _, cost, max_wait_ns, shadow, _ = checks[0]
-            entries = self._entries
-            entry = entries.get(key)
-            if entry is None or entry[0] is not algorithm:
+            bucket = self._buckets.get(key)
+            if bucket is None or bucket.algorithm is not algorithm:
                 return [self._take_first(checks[0], now_ns)]
-            decision, state = algorithm.take(entry[1], now_ns, cost, 0 if shadow else max_wait_ns)
-            entries[key] = (algorithm, state)
+            decision, bucket.state = algorithm.take(bucket.state, now_ns, cost, 0 if shadow else max_wait_ns)
             return [decision]
         finally:
-            self._release()
+            release()
 
     def _take_first(self, check: Check, now_ns: int) -> Decision:
         """Take from a bucket that is new, or that other numbers have written."""
@@ -90,7 +101,7 @@ class MemoryStore:
         decision, state = check.algorithm.take(
             state, now_ns, check.cost, 0 if check.shadow else check.max_wait_ns
         )
-        if decision.allowed or key in self._entries:
+        if decision.allowed or key in self._buckets:
             self._keep(key, check.algorithm, state)
         return decision
 
@@ -113,19 +124,19 @@ class MemoryStore:
         """Undo a booking; nothing if its bucket has been forgotten."""
         with self._lock:
             now_ns = self._now_ns()
-            key = check.key if check.key in self._entries else check.overflow
-            if key not in self._entries:
+            key = check.key if check.key in self._buckets else check.overflow
+            if key not in self._buckets:
                 return
             state = self._state(key, check, now_ns)
             state = check.algorithm.give_back(state, now_ns, check.cost, at_ns)
-            self._entries[key] = (check.algorithm, state)
+            self._buckets[key] = _Bucket(check.algorithm, state)
             self._may_expire_sooner()
 
     def renew(self, check: Check, at_ns: int) -> None:
         """The lease of a slot begins anew; see `Store.renew`."""
         with self._lock:
             now_ns = self._now_ns()
-            key = check.key if check.key in self._entries else self._key(check, now_ns)
+            key = check.key if check.key in self._buckets else self._key(check, now_ns)
             state = renewed(check.algorithm, self._state(key, check, now_ns), now_ns, check.cost, at_ns)
             self._keep(key, check.algorithm, state)
 
@@ -138,37 +149,39 @@ class MemoryStore:
     def reset(self, key: str) -> bool:
         """Forget a bucket; True if it was there."""
         with self._lock:
-            return self._entries.pop(key, None) is not None
+            return self._buckets.pop(key, None) is not None
 
     def scan(self, beginning: str = "") -> Iterator[str]:
         """The keys that count for something, as of now; see `BrowsableStore.scan`."""
         with self._lock:
-            now_ns, entries = self._now_ns(), list(self._entries.items())
+            now_ns, buckets = self._now_ns(), list(self._buckets.items())
         return (
             key
-            for key, (algorithm, state) in entries
-            if key.startswith(beginning) and algorithm.forget_at_ns(state) > now_ns
+            for key, bucket in buckets
+            if key.startswith(beginning) and bucket.algorithm.forget_at_ns(bucket.state) > now_ns
         )
 
     def look(self, key: str) -> Look | None:
         """What stands in a bucket; None if it is not there."""
         with self._lock:
-            entry = self._entries.get(key)
-            if entry is None:
+            bucket = self._buckets.get(key)
+            if bucket is None:
                 return None
-            algorithm, state = entry
-            return look_at(algorithm, state, self._now_ns())
+            return look_at(bucket.algorithm, bucket.state, self._now_ns())
 
     def close(self) -> None:
         """Forget everything."""
         with self._lock:
-            self._entries.clear()
+            self._buckets.clear()
             self._to_sweep.clear()
 
     def stats(self) -> StoreStats:
         """A snapshot for metrics."""
         with self._lock:
-            return StoreStats(len(self._entries), self._max_keys, self._overflowed)
+            return StoreStats(len(self._buckets), self._max_keys, self._overflowed)
+
+    def _now_ns(self) -> int:
+        return self._read_ns() + self._offset_ns
 
     def _state(self, key: str, check: Check, now_ns: int) -> State:
         """The bucket's state in the check's own numbers.
@@ -176,21 +189,20 @@ class MemoryStore:
         While the overflow bucket of the limit still counts, a new bucket begins where that one stands: its
         client may have been counted there, and must not get the limit once more.
         """
-        entry = self._entries.get(key) or self._entries.get(check.overflow)
+        bucket = self._buckets.get(key) or self._buckets.get(check.overflow)
         algorithm = check.algorithm
-        if entry is None:
+        if bucket is None:
             return algorithm.start(now_ns)
-        wrote, state = entry
-        if wrote is algorithm or wrote == algorithm:
-            return state
+        if bucket.algorithm is algorithm or bucket.algorithm == algorithm:
+            return bucket.state
         self._may_expire_sooner()
-        return algorithm.adopt(state, now_ns, wrote, self._keep_state)
+        return algorithm.adopt(bucket.state, now_ns, bucket.algorithm, self._keep_state)
 
     def _key(self, check: Check, now_ns: int) -> str:
         """The key to use: the check's own, or its limit's overflow bucket when there is no room."""
-        if check.key in self._entries:
+        if check.key in self._buckets:
             return check.key
-        is_full = len(self._entries) >= self._max_keys
+        is_full = len(self._buckets) >= self._max_keys
         dropped = self._sweep(now_ns, _SWEEP_KEYS_WHEN_FULL if is_full else _SWEEP_KEYS)
         if dropped or not is_full:
             return check.key
@@ -205,9 +217,9 @@ class MemoryStore:
 
     def _keep(self, key: str, algorithm: Algorithm, state: State) -> None:
         """Put what has become of a bucket that may be new."""
-        if key not in self._entries:
+        if key not in self._buckets:
             self._may_expire_sooner()
-        self._entries[key] = (algorithm, state)
+        self._buckets[key] = _Bucket(algorithm, state)
 
     def _sweep(self, now_ns: int, most: int) -> int:
         """Look at up to `most` keys in turn, drop the expired ones; how many were dropped.
@@ -217,19 +229,19 @@ class MemoryStore:
         """
         if now_ns < self._none_before_ns:
             return 0
-        entries = self._entries
+        buckets = self._buckets
         if not self._to_sweep:
-            self._to_sweep = list(reversed(entries))  # the oldest are looked at first, from the end
+            self._to_sweep = list(reversed(buckets))  # the oldest are looked at first, from the end
             self._soonest_ns = _NEVER_NS
         dropped = 0
         for _ in range(min(most, len(self._to_sweep))):
             key = self._to_sweep.pop()
-            entry = entries.get(key)
-            if entry is None:
+            bucket = buckets.get(key)
+            if bucket is None:
                 continue
-            forget_at_ns = entry[0].forget_at_ns(entry[1])
+            forget_at_ns = bucket.algorithm.forget_at_ns(bucket.state)
             if forget_at_ns <= now_ns:
-                del entries[key]
+                del buckets[key]
                 dropped += 1
                 if dropped == _SWEEP_KEYS:  # one makes room for the new bucket, and one for another
                     break

@@ -91,7 +91,22 @@ def test_of_a_booking_with_another_behind_it_what_flowed_in_between_is_lost(
     first, state = bucket.take(bucket.start(0), 0)
     _, state = bucket.take(state, behind_ms * MS, 4)
     settled = bucket.give_back(state, 1001 * MS, 1, first.at_ns)
-    assert state[0] - settled[0] == back * 1000 * MS
+    assert bucket.forget_at_ns(state) - bucket.forget_at_ns(settled) == back * 1000 * MS
+
+
+def test_what_is_booked_ahead_is_remembered_only_while_it_lies_ahead_of_the_last_booking() -> None:
+    bucket = GCRA(1, 1, 5)
+    ahead, state = bucket.take(bucket.start(0), 0, 1, None, 3000 * MS)
+    last, state = bucket.take(state, 1000 * MS)
+    assert (len(state), bucket.forget_at_ns(state)) == (3, 5000 * MS)
+    without_last = bucket.give_back(state, 1000 * MS, 1, last.at_ns)
+    assert bucket.forget_at_ns(without_last) == 4000 * MS
+    # Of the one before the last, a second has flowed in by the latest moment that is booked.
+    _, state = bucket.take(state, 2000 * MS)
+    settled = bucket.give_back(state, 2000 * MS, 2, last.at_ns)
+    assert bucket.forget_at_ns(state) - bucket.forget_at_ns(settled) == 0
+    _, state = bucket.take(state, ahead.at_ns)
+    assert len(state) == 2
 
 
 def test_a_booking_of_numbers_that_nobody_remembers_is_not_given_back() -> None:

@@ -159,7 +159,9 @@ class Limiter:
         self.gcra = new
 
     def tokens(self, now_ns: int) -> float:
-        missing = Fraction(max(0, self.state[0] - now_ns * self.gcra.limit), self.gcra.period_ns)
+        last_ns, debt = self.state[:2]
+        debt -= (now_ns - last_ns) * self.gcra.ticks_per_ns
+        missing = Fraction(max(0, debt), self.gcra.permit_ticks)
         return float(self.gcra.burst - missing)
 
 

@@ -418,8 +418,8 @@ def test_all_else_goes_to_the_store_behind() -> None:
     limiter.admit(view())
     shedding: Any = limiter.store
     assert shedding.stats() == store.stats()
-    (key,) = store._entries
-    check = Check(key, store._entries[key][0], key)
+    (key,) = store._buckets
+    check = Check(key, store._buckets[key].algorithm, key)
     shedding.charge(check)
     assert shedding.peek(check).remaining == 2
     shedding.renew(check, 0)

@@ -73,7 +73,7 @@ class Door:
 
     def state(self, bucket: str) -> Any:
         """What the store holds of a bucket."""
-        return self.store._entries[bucket][1]
+        return self.store._buckets[bucket].state
 
 
 def entered(door: Door, plan: str = "", tries: int = 10, **more: str) -> int:

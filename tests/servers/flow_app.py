@@ -112,10 +112,10 @@ async def file(scope: Scope, receive: Receive, send: Send) -> None:
 
 def booked() -> int:
     """Bytes that are booked ahead, in all buckets."""
-    entries: Any = limited._registry._store._entries  # type: ignore[union-attr]  # a memory store
+    buckets: Any = limited._registry._store._buckets  # type: ignore[union-attr]  # a memory store
     now_ns = SystemClock().now_ns()
-    kept = [entry for key, entry in entries.items() if "response" in key or "request" in key]
-    return sum(max(0, algorithm.used(state, now_ns) - algorithm.burst) for algorithm, state in kept)
+    kept = [bucket for key, bucket in buckets.items() if "response" in key or "request" in key]
+    return sum(max(0, one.algorithm.used(one.state, now_ns) - one.algorithm.burst) for one in kept)
 
 
 BODY = bytes(n * n % 251 for n in range(600_000))

@@ -37,7 +37,7 @@ def living_tasks() -> int:
 def state() -> dict[str, Any]:
     """What has happened and what is left."""
     store: Any = limited._registry._store
-    slots = [state for key, (_, state) in store._entries.items() if "in-progress" in key]
+    slots = [bucket.state for key, bucket in store._buckets.items() if "in-progress" in key]
     return {
         "arrivals": arrivals,
         "starts": starts,

@@ -54,7 +54,10 @@ def test_values_are_read_back_as_they_were(values: tuple[Any, ...]) -> None:
 
 @given(
     st.one_of(
-        st.tuples(NUMBERS, st.binary()), st.tuples(NUMBERS, NUMBERS, NUMBERS), st.lists(PLAIN).map(tuple)
+        st.tuples(NUMBERS, st.binary()),
+        st.tuples(NUMBERS, NUMBERS),
+        st.tuples(NUMBERS, NUMBERS, NUMBERS),
+        st.lists(PLAIN).map(tuple),
     )
 )
 def test_states_are_read_back_as_they_were(state: tuple[Any, ...]) -> None:
@@ -66,7 +69,13 @@ def test_states_are_read_back_as_they_were(state: tuple[Any, ...]) -> None:
 
 @given(st.booleans(), st.integers(0, 9), st.binary())
 def test_a_truth_value_in_a_state_does_not_become_a_number(flag: bool, number: int, log: bytes) -> None:
-    for state in [(flag, log), (flag, number, number), (number, number, flag)]:
+    for state in [
+        (flag, log),
+        (flag, number),
+        (number, flag),
+        (flag, number, number),
+        (number, number, flag),
+    ]:
         assert kinds(unpack_state(pack_state(state), 0)) == kinds(state)
 
 

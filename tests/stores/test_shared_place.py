@@ -35,7 +35,7 @@ def opened(place: Path, size: int = MIB) -> SharedStore:
 
 
 def data_file(place: Path) -> Path:
-    return next(place.glob("v2-*.mdb"))
+    return next(place.glob("v3-*.mdb"))
 
 
 def used(place: Path) -> Path:
@@ -228,17 +228,17 @@ def test_a_reboot_starts_afresh(place: Path, tmp_path: Path, monkeypatch: pytest
     boot_id = tmp_path / "boot_id"
     boot_id.write_text(f"{uuid4()}\n")
     monkeypatch.setattr(_shared_place, "_BOOT_ID", boot_id)
-    (place / "v2-notes.txt").write_text("mine")
+    (place / "v3-notes.txt").write_text("mine")
     store = opened(place)
     assert store.take([ONE])[0].allowed
     assert not old.exists()
-    assert data_file(place).stem == f"v2-{boot_id.read_text().strip()}"
-    assert (place / "v2-notes.txt").exists()
+    assert data_file(place).stem == f"v3-{boot_id.read_text().strip()}"
+    assert (place / "v3-notes.txt").exists()
 
 
 def test_another_layout_is_another_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     used(place)
-    monkeypatch.setattr(_shared_place, "_LAYOUT", 3)
+    monkeypatch.setattr(_shared_place, "_LAYOUT", _shared_place._LAYOUT + 1)
     assert opened(place).take([ONE])[0].allowed
     assert len(list(place.glob("v?-*.mdb"))) == 2
 

@@ -68,7 +68,7 @@ class InStore:
 
     @property
     def state(self) -> State:
-        return self._store._entries[_KEY][1]
+        return self._store._buckets[_KEY].state
 
     def take(self, now_ns: int, cost: int, max_wait_ns: int | None) -> Decision:
         self._clock.set_ns(now_ns)
