@@ -190,8 +190,6 @@ def subscriber_of(ipv6_prefix: int) -> Callable[[str | None], str]:
     """`client_address` for one prefix, as a look-up that is as fast as a dict."""
 
     def written(peer: str | None) -> str:
-        if peer and _IPV4.fullmatch(peer):
-            return peer
         address = parse_address(peer) if peer else None
         if address is None:
             return f"={_escaped(peer)}" if peer else _NO_ADDRESS
@@ -200,7 +198,13 @@ def subscriber_of(ipv6_prefix: int) -> Callable[[str | None], str]:
             return str(IPv6Network((address, ipv6_prefix), strict=False))
         return str(address)
 
-    return Remembered(written, LONGEST_ADDRESS).__getitem__
+    remembered = Remembered(written, LONGEST_ADDRESS)
+    is_plain = _IPV4.fullmatch
+
+    def subscriber(peer: str | None) -> str:
+        return peer if peer and is_plain(peer) else remembered[peer]
+
+    return subscriber
 
 
 def _method(view: RequestView) -> str:
