@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from ipaddress import IPv4Address
 from typing import Any
 from urllib.parse import quote
 
@@ -62,6 +63,21 @@ def view(
 )
 def test_a_client_is_an_ipv4_address_or_an_ipv6_subscriber(peer: str | None, client: str) -> None:
     assert client_address(peer) == client
+
+
+NEARLY_OCTETS = st.integers(0, 300).map(str) | st.sampled_from(
+    ["", "00", "01", "007", "0x7", "1 ", "٣", "\x00", "+1"]
+)
+
+
+@given(st.lists(NEARLY_OCTETS, min_size=1, max_size=6).map(".".join) | st.ip_addresses(v=4).map(str))
+def test_an_ipv4_address_has_one_spelling(peer: str) -> None:
+    """Else one client would have a bucket for each."""
+    try:
+        is_canonical = str(IPv4Address(peer)) == peer
+    except ValueError:
+        is_canonical = False
+    assert (client_address(peer) == peer) == is_canonical
 
 
 def test_a_header_value_never_stands_in_the_key() -> None:
