@@ -24,8 +24,10 @@ def numbers_of(styles: Sequence[str]) -> Callable[[Decision], tuple[int, ...]]:
 
 def left(decision: Decision) -> tuple[int, int]:
     """Permits left, and seconds left, as they are written."""
-    _, _, _, retry_after_ns, _, remaining, reset_after_ns = decision
-    seconds = ((reset_after_ns if retry_after_ns is None else retry_after_ns) + _ALMOST_NS) // NS_PER_SECOND
+    remaining, window_ns = decision.remaining, decision.retry_after_ns
+    if window_ns is None:
+        window_ns = decision.reset_after_ns
+    seconds = (window_ns + _ALMOST_NS) // NS_PER_SECOND
     if 0 <= remaining <= _USUAL and 0 < seconds <= _USUAL:
         return remaining, seconds
     return integer(remaining), integer(seconds) or 1

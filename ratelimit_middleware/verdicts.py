@@ -63,9 +63,9 @@ def judged(limits: Sequence[Limit], decisions: Sequence[Decision], asked: Sequen
     """
     if len(decisions) == 1 and decisions[0] is not UNCHECKED and not limits[0].shadow:
         # The common case, for a third of the price.
-        allowed, _, wait_ns, retry_after_ns, _, _, _ = decisions[0]
-        policies = (limits[0].policy,)
-        return _new(Verdict, (allowed, wait_ns, retry_after_ns, policies, decisions, (), (), asked))
+        decision, policies = decisions[0], (limits[0].policy,)
+        wait_ns, retry_after_ns = decision.wait_ns, decision.retry_after_ns
+        return _new(Verdict, (decision.allowed, wait_ns, retry_after_ns, policies, decisions, (), (), asked))
     counted = [pair for pair in zip(limits, decisions, strict=True) if pair[1] is not UNCHECKED]
     shadows = tuple(Outcome(limit.policy, decision) for limit, decision in counted if limit.shadow)
     enforced = [(limit.policy, decision) for limit, decision in counted if not limit.shadow]
