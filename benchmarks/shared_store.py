@@ -6,6 +6,10 @@ is that of all together. `memory` is what one process can do alone (four would n
 `sqlite` is the least that a GCRA needs: one UPSERT a decision, WAL, nothing synced, in the same place.
 `redis` is a server on a Unix socket, one call a decision (apps that share calls do better: `scripts/bench
 redis`).
+
+A rate says nothing of how it is shared: where one process asks on and on while the others sleep it is good,
+and the calls of those who sleep are few. So three columns are of the process that is worst off: `least`,
+what it got over an equal share, its own p99.9, and the longest wait.
 With more processes than processors the tail shows who had to wait for a turn on a processor.
 
     python benchmarks/shared_store.py [--seconds 3] [--processes 4]
@@ -38,25 +42,44 @@ from ratelimit_middleware.stores.shared import SharedStore
 CLIENTS = 1000
 ALGORITHMS: dict[str, Algorithm] = {"gcra": GCRA(1000, 3600, 1000), "window": SlidingWindow(1000, 3600)}
 GOAL = 66_000
-BATCH = 100
 
 
 class Result(NamedTuple):
-    """What all processes of a run did together.
+    """What the processes of a run did.
 
     Attributes:
-        rate: decisions a second.
-        slowest: those of the process that got the fewest; far from its share, it was starved.
-        latencies_ns: how long each took, sorted.
+        rate: decisions a second, of all together.
+        least: those of the process that got the fewest, over an equal share.
+        p50_us: the latency that half of all calls do not exceed.
+        p99_us: that 99 of 100 do not exceed.
+        worst_p999_us: that 999 of 1,000 calls of a process do not exceed, where it is worst.
+        longest_ms: the longest wait.
     """
 
     rate: float
-    slowest: float
-    latencies_ns: list[int]
+    least: float
+    p50_us: float
+    p99_us: float
+    worst_p999_us: float
+    longest_ms: float
 
-    def at(self, share: float) -> float:
-        """The latency that this share of the calls does not exceed, µs."""
-        return self.latencies_ns[min(int(share * len(self.latencies_ns)), len(self.latencies_ns) - 1)] / 1000
+
+def result(parts: list[list[int]], seconds: float) -> Result:
+    """What came out of the latencies of each process in so many seconds, in nanoseconds."""
+    together, parts = sorted(ns for part in parts for ns in part), [sorted(part) for part in parts]
+    return Result(
+        len(together) / seconds,
+        min(map(len, parts)) * len(parts) / len(together),
+        _at(together, 0.5),
+        _at(together, 0.99),
+        max(_at(part, 0.999) for part in parts),
+        together[-1] / 1e6,
+    )
+
+
+def _at(latencies_ns: list[int], share: float) -> float:
+    """The latency that this share of the calls does not exceed, µs."""
+    return latencies_ns[min(int(share * len(latencies_ns)), len(latencies_ns) - 1)] / 1000
 
 
 def ask_store(store: Store, algorithm: Algorithm) -> Callable[[int], object]:
@@ -112,23 +135,18 @@ def redis_server(place: Path) -> Iterator[None]:
             process.terminate()
 
 
-def work(
-    kind: str, place: Path, seconds: float, gate: Barrier, results: Queue[tuple[float, list[int]]]
-) -> None:
-    """One process: ask until the time is over."""
+def work(kind: str, place: Path, seconds: float, gate: Barrier, results: Queue[list[int]]) -> None:
+    """One process: ask until the time is over; how long each call took."""
     ask, clock = opened(kind, place), time.perf_counter_ns
     latencies: list[int] = []
     client = os.getpid() % CLIENTS
     gate.wait(timeout=60)
-    start_ns = clock()
-    end_ns = start_ns + int(seconds * 1e9)
-    while clock() < end_ns:
-        for _ in range(BATCH):
-            client = (client + 7) % CLIENTS
-            before_ns = clock()
-            ask(client)
-            latencies.append(clock() - before_ns)
-    results.put((len(latencies) / (clock() - start_ns) * 1e9, latencies))
+    end_ns = clock() + int(seconds * 1e9)
+    while (before_ns := clock()) < end_ns:
+        client = (client + 7) % CLIENTS
+        ask(client)
+        latencies.append(clock() - before_ns)
+    results.put(latencies)
 
 
 def measure(kind: str, processes: int, seconds: float) -> Result:
@@ -149,8 +167,7 @@ def measure(kind: str, processes: int, seconds: float) -> Result:
         parts = [results.get() for _ in workers]
         for worker in workers:
             worker.join()
-    rates = [rate for rate, _ in parts]
-    return Result(sum(rates), min(rates), sorted(ns for _, part in parts for ns in part))
+    return result(parts, seconds)
 
 
 def main() -> None:
@@ -167,15 +184,14 @@ def main() -> None:
     else:
         print("redis-server is not installed: its rows are left out")
     print(f"{os.cpu_count()} processors, {CLIENTS} clients, {options.seconds:g} s each; latencies in µs\n")
-    print(
-        f"{'store':15}{'processes':>10}{'decisions/s':>13}{'slowest':>9}{'p50':>9}{'p99':>9}{'p99.9':>10}{'max':>11}"
-    )
+    heads = ("decisions/s", "least", "p50", "p99", "worst p99.9", "longest, ms")
+    print(f"{'store':15}{'processes':>10}{''.join(f'{head:>13}' for head in heads)}")
     rates: dict[tuple[str, int], float] = {}
     for kind, processes in runs:
-        result = measure(kind, processes, options.seconds)
-        rates[kind, processes] = result.rate
-        tail = f"{result.at(0.5):9.1f}{result.at(0.99):9.1f}{result.at(0.999):10.1f}{result.at(1):11.1f}"
-        print(f"{kind:15}{processes:10}{result.rate:13,.0f}{result.slowest:9,.0f}{tail}")
+        found = measure(kind, processes, options.seconds)
+        rates[kind, processes] = found.rate
+        tail = "".join(f"{figure:13.1f}" for figure in found[2:])
+        print(f"{kind:15}{processes:10}{found.rate:13,.0f}{found.least:13.2f}{tail}")
     shared = rates["shared gcra", many]
     print(f"\nshared, {many} processes, over sqlite: {shared / rates['sqlite gcra', many]:.1f} x")
     print(f"shared, {many} processes, over memory in one: {shared / rates['memory gcra', 1]:.2f} x")

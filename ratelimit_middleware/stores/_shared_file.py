@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary, finalize
 
 from ratelimit_middleware.clock import SystemClock
 from ratelimit_middleware.errors import StoreError
+from ratelimit_middleware.stores._shared_lock import FileLock
 from ratelimit_middleware.stores._shared_place import Opened, is_set_aside, open_database, set_aside
 from ratelimit_middleware.stores._shared_room import Room
 
@@ -51,8 +52,6 @@ class SharedFile:
     """
 
     def __init__(self, opened: Opened) -> None:
-        import fcntl
-
         import lmdb
 
         self.path, self._descriptor, env, offset_ns = opened
@@ -63,8 +62,7 @@ class SharedFile:
         self._env: lmdb.Environment | None = env
         self._shut = finalize(self, _shut, env, self._descriptor)
         self._shut.atexit = False
-        self._hold = functools.partial(fcntl.lockf, self._descriptor, fcntl.LOCK_EX)
-        self._release = functools.partial(fcntl.lockf, self._descriptor, fcntl.LOCK_UN)
+        self._turn = FileLock(self._descriptor)
         self._calls = 0
         self._lmdb_error = lmdb.Error
         self._full = (lmdb.MapFullError, lmdb.TxnFullError)
@@ -89,7 +87,7 @@ class SharedFile:
         with self.lock:
             env = self._current()
             try:
-                self._hold()
+                self._turn.hold()
                 try:
                     transaction = env.begin(write=True)  # as a context manager it would cost a third more
                     try:
@@ -101,7 +99,7 @@ class SharedFile:
                         raise
                     return result
                 finally:
-                    self._release()
+                    self._turn.release()
             except self._full as error:
                 raise FullError(f"shared store {self.path}: {error}") from error
             except self._broken as error:

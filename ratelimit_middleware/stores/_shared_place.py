@@ -4,11 +4,6 @@ The directory belongs to the user and only the user may write in it, so nobody e
 file there. The file's name holds the version of the layout and the id of the boot: another version is
 another file, and what is left from before a reboot (it may be torn, and its clock has ended) is removed
 unread. All of this happens under a lock on the directory.
-
-Transactions are serialised by a lock on the file, not by LMDB's own, a robust mutex in shared memory: a
-waiter that is killed right after it was woken takes the wake-up with it, and the next one sleeps on, with
-the mutex free. What the kernel holds for a process is handed on whenever the process ends. (It is a lock
-of the process, not of a descriptor, which a forked child would share.)
 """
 
 from __future__ import annotations
@@ -29,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ratelimit_middleware.clock import SystemClock
 from ratelimit_middleware.errors import StoreError
 from ratelimit_middleware.stores._packing import pack, unpack
+from ratelimit_middleware.stores._shared_lock import exclusively
 
 if TYPE_CHECKING:
     import lmdb
@@ -38,7 +34,6 @@ __all__ = [
     "LEAST_BYTES",
     "Opened",
     "default_directory",
-    "exclusively",
     "is_set_aside",
     "open_database",
     "set_aside",
@@ -122,18 +117,6 @@ def is_set_aside(found: os.stat_result) -> bool:
 
 
 @contextmanager
-def exclusively(descriptor: int) -> Iterator[None]:
-    """Keep other processes (not other threads) out of the file."""
-    import fcntl
-
-    fcntl.lockf(descriptor, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.lockf(descriptor, fcntl.LOCK_UN)
-
-
-@contextmanager
 def _locked(directory: Path) -> Iterator[None]:
     """Keep other processes from opening, making or moving files in the directory."""
     if sys.platform != "linux":
@@ -206,13 +189,15 @@ def _open(path: Path, size: int) -> Opened:
         raise _BrokenError(f"it has {size} bytes")
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
-        with exclusively(descriptor):
-            env = lmdb.open(str(path), map_size=size, writemap=True, **_SETTINGS)
-            try:
+        env = lmdb.open(str(path), map_size=size, writemap=True, **_SETTINGS)
+        try:
+            with exclusively(
+                descriptor
+            ):  # not before: lmdb opens the file once more, and closing drops locks
                 return Opened(path, descriptor, env, _agree(env, size, is_new=is_new))
-            except BaseException:
-                env.close()
-                raise
+        except BaseException:
+            env.close()
+            raise
     except (lmdb.Error, ValueError) as error:
         os.close(descriptor)
         raise _BrokenError(f"it cannot be read ({error})") from error

@@ -7,6 +7,8 @@ import logging
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,6 +25,10 @@ from ratelimit_middleware.stores.shared import SharedStore
 
 MIB = 1 << 20
 ONE = Check("a|1", SlidingWindow(1, 3600), "a|*")
+TAKE_A_TURN = """
+import fcntl, os, sys
+fcntl.lockf(os.open(sys.argv[1], os.O_RDWR), fcntl.LOCK_EX | fcntl.LOCK_NB)
+"""
 
 
 @pytest.fixture
@@ -241,6 +247,26 @@ def test_another_layout_is_another_file(place: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(_shared_place, "_LAYOUT", _shared_place._LAYOUT + 1)
     assert opened(place).take([ONE])[0].allowed
     assert len(list(place.glob("v?-*.mdb"))) == 2
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_whoever_opens_the_file_reads_it_when_nobody_writes(
+    place: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    """Otherwise what it reads may be half written, and a file in use would be set aside."""
+    if is_there:
+        used(place)
+    agree, errors = _shared_place._agree, list[str]()
+
+    def look(env: lmdb.Environment, size: int, *, is_new: bool) -> int:
+        asked = [sys.executable, "-c", TAKE_A_TURN, str(data_file(place))]
+        errors.append(subprocess.run(asked, capture_output=True, text=True, check=False).stderr)
+        return agree(env, size, is_new=is_new)
+
+    monkeypatch.setattr(_shared_place, "_agree", look)
+    opened(place)
+    assert len(errors) == 1
+    assert "BlockingIOError" in errors[0]
 
 
 def test_the_clock_stays_that_of_the_first_opener(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
