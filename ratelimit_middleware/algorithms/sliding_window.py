@@ -17,6 +17,7 @@ from ratelimit_middleware.algorithms.base import (
     Algorithm,
     State,
     adopted_use,
+    granted,
     positive_int,
     refused,
     scaled_count,
@@ -25,8 +26,7 @@ from ratelimit_middleware.decision import Decision
 
 __all__ = ["SlidingWindow"]
 
-_ENTRY, _SIZE = hits.ENTRY, hits.SIZE
-_entries = _ENTRY.iter_unpack
+_SIZE, _pack, _end = hits.SIZE, hits.ENTRY.pack, hits.END.unpack_from
 _new = tuple.__new__
 """Past the constructor of `Decision`, which costs as much as the arithmetic before it."""
 
@@ -79,14 +79,8 @@ class SlidingWindow:
     def step(self, state: State, now_ns: int) -> State:
         """Drop the entries that are a period old."""
         used, log = state
-        horizon_ns = now_ns - self.period_ns
-        gone = 0
-        for _, last_ns, permits in _entries(log):
-            if last_ns > horizon_ns:
-                break
-            used -= permits
-            gone += _SIZE
-        return (used, log[gone:]) if gone else state
+        gone, permits = hits.gone(log, now_ns - self.period_ns)
+        return (used - permits, log[gone:]) if gone else state
 
     def take(
         self,
@@ -102,27 +96,53 @@ class SlidingWindow:
         `within` is another limit, at most the window's own (a warm-up threshold).
         """
         limit = self.limit if within is None else within
-        state = used, log = self.step(state, now_ns)
-        at_ns = from_ns if from_ns > now_ns else now_ns
+        used, log = state
+        period_ns, newest_ns = self.period_ns, 0
+        # As `step`, without calls. Who has been away for a period gets a new log at once.
+        if log:
+            horizon_ns = now_ns - period_ns
+            newest_ns = _end(log, len(log) - _SIZE)[0]
+            if newest_ns <= horizon_ns:
+                used, log = 0, b""
+            else:
+                gone, (last_ns, permits) = 0, _end(log)
+                while last_ns <= horizon_ns:
+                    used -= permits
+                    gone += _SIZE
+                    last_ns, permits = _end(log, gone)
+                if gone:
+                    log = log[gone:]
+        if used + cost > limit or from_ns > now_ns:
+            return self._book(limit, (used, log), now_ns, cost, max_wait_ns, from_ns)
         used += cost
-        if used > limit:
-            if cost > limit:
-                return self._refuse(limit, state, now_ns, None), state
-            at_ns = max(at_ns, hits.last_of_oldest_ns(log, used - limit) + self.period_ns)
-        wait_ns = at_ns - now_ns
-        if wait_ns and max_wait_ns is not None and wait_ns > max_wait_ns:
-            return self._refuse(limit, state, now_ns, wait_ns - max_wait_ns), state
-        log, newest_ns = hits.with_hit(log, at_ns, cost, self.period_ns)
-        state = (used, log)
-        if used < limit:
-            remaining, reset_ns = limit - used, newest_ns + self.period_ns - now_ns
+        if newest_ns < now_ns and len(log) <= hits.FULL:
+            log, newest_ns = log + _pack(now_ns, now_ns, cost), now_ns
         else:
-            remaining, reset_ns = self._left(limit, state, now_ns)
-        return _new(Decision, (True, at_ns, wait_ns, None, self.limit, remaining, reset_ns)), state
+            log, newest_ns = hits.with_hit(log, now_ns, cost, period_ns)
+        if used < limit:
+            remaining, reset_ns = limit - used, newest_ns + period_ns - now_ns
+        else:
+            remaining, reset_ns = self._left(limit, (used, log), now_ns)
+        return _new(Decision, (True, now_ns, 0, None, self.limit, remaining, reset_ns)), (used, log)
 
-    def _refuse(self, limit: int, state: State, now_ns: int, retry_after_ns: int | None) -> Decision:
-        remaining, reset_ns = self._left(limit, state, now_ns)
-        return refused(now_ns, retry_after_ns, self.limit, remaining, reset_ns)
+    def _book(
+        self, limit: int, state: State, now_ns: int, cost: int, max_wait_ns: int | None, from_ns: int
+    ) -> tuple[Decision, State]:
+        """`take` where it cannot be now: a booking ahead, or a refusal."""
+        if cost > limit:
+            return refused(now_ns, None, self.limit, *self._left(limit, state, now_ns)), state
+        used, log = state[0] + cost, state[1]
+        room_ns = hits.last_of_oldest_ns(log, used - limit) + self.period_ns if used > limit else 0
+        at_ns = from_ns if from_ns > now_ns else now_ns
+        at_ns = room_ns if room_ns > at_ns else at_ns
+        wait_ns = at_ns - now_ns
+        if max_wait_ns is not None and wait_ns > max_wait_ns:
+            retry_ns = wait_ns - max_wait_ns
+            if room_ns and cost == 1:  # it waits for the next permit
+                return refused(now_ns, retry_ns, self.limit, 0, room_ns - now_ns), state
+            return refused(now_ns, retry_ns, self.limit, *self._left(limit, state, now_ns)), state
+        log, _ = hits.with_hit(log, at_ns, cost, self.period_ns)
+        return granted(at_ns, now_ns, self.limit, *self._left(limit, (used, log), now_ns)), (used, log)
 
     def _left(self, limit: int, state: State, now_ns: int) -> tuple[int, int]:
         """Permits left, and the wait for the next one (if none) or for all of them."""
@@ -168,14 +188,12 @@ class SlidingWindow:
     def holding(self, used: int, now_ns: int) -> State:
         """A window in which so many permits were taken now."""
         used = min(used, hits.MAX_PERMITS)
-        return (used, _ENTRY.pack(now_ns, now_ns, used)) if used else (0, b"")
+        return (used, _pack(now_ns, now_ns, used)) if used else (0, b"")
 
     def used(self, state: State, now_ns: int) -> int:
         """Permits in the log that are younger than a period."""
-        used: int = self.step(state, now_ns)[0]
-        return used
+        return int(self.step(state, now_ns)[0])
 
     def forget_at_ns(self, state: State) -> int:
         """The moment the newest hit is a period old."""
-        log = state[1]
-        return hits.newest_ns(log) + self.period_ns if log else 0
+        return hits.newest_ns(state[1]) + self.period_ns if state[1] else 0
