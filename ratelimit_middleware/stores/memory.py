@@ -79,13 +79,15 @@ class MemoryStore:
         """Decide all checks with one start time, all or nothing; see `Store.take`."""
         # A `with` by hand, which costs half as much. The lock is taken inside of the block, so that nothing
         # that a signal raises comes between; if that happens before it is held, it refuses to be released.
+        # (Called as `self._acquire()` Python 3.11 would look for a method of that name at each call.)
         acquire, release = self._acquire, self._release
         try:
             acquire()
             now_ns = self._read_ns() + self._offset_ns
             if len(checks) != 1:
                 return self._take_together(checks, now_ns)
-            key, algorithm, _, cost, max_wait_ns, shadow, _ = checks[0]
+            # Added to nothing it is a plain tuple, which unpacks without an iterator.
+            key, algorithm, _, cost, max_wait_ns, shadow, _ = checks[0] + ()
             bucket = self._buckets.get(key)
             if bucket is None or bucket.algorithm is not algorithm:
                 return [self._take_first(checks[0], now_ns)]
