@@ -36,7 +36,7 @@ def _reads(kind: Callable[[str], object]) -> Callable[[str], bool]:
 _is_int = _reads(int)
 
 CONVERTERS: dict[str, Callable[[str], object]] = {
-    "str": bool,
+    "str": len,  # not empty; `bool` would cost three times as much
     "int": lambda text: text.isdecimal() or _is_int(text),  # `int` reads no more than some thousand digits
     "float": _reads(float),
     "uuid": _reads(UUID),
@@ -45,7 +45,7 @@ CONVERTERS: dict[str, Callable[[str], object]] = {
 rule. Litestar accepts what Python reads (`-1`, `1_0`), the others less."""
 
 _NARROW: dict[str, Callable[[str], object]] = {
-    "str": bool,
+    "str": len,
     "int": re.compile(r"[0-9]+").fullmatch,
     "float": re.compile(r"[0-9]+(\.[0-9]+)?").fullmatch,
     "uuid": re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}").fullmatch,
