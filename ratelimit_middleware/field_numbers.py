@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from ratelimit_middleware.clock import NS_PER_SECOND
 from ratelimit_middleware.decision import Decision
 
-__all__ = ["integer", "left", "numbers_of", "reset_at_s", "seconds_up"]
+__all__ = ["ALMOST_NS", "USUAL", "integer", "left", "numbers_of", "reset_at_s", "seconds_up"]
 
 _LARGEST_INTEGER = 10**15 - 1
-_USUAL = 10**9  # numbers up to here are compared three times as fast
-_ALMOST_NS = NS_PER_SECOND - 1  # rounds up
+USUAL = 10**9  # numbers up to here are compared three times as fast
+ALMOST_NS = NS_PER_SECOND - 1  # rounds up
 
 
 def numbers_of(styles: Sequence[str]) -> Callable[[Decision], tuple[int, ...]]:
@@ -27,8 +27,8 @@ def left(decision: Decision) -> tuple[int, int]:
     remaining, window_ns = decision.remaining, decision.retry_after_ns
     if window_ns is None:
         window_ns = decision.reset_after_ns
-    seconds = (window_ns + _ALMOST_NS) // NS_PER_SECOND
-    if 0 <= remaining <= _USUAL and 0 < seconds <= _USUAL:
+    seconds = (window_ns + ALMOST_NS) // NS_PER_SECOND
+    if 0 <= remaining <= USUAL and 0 < seconds <= USUAL:
         return remaining, seconds
     return integer(remaining), integer(seconds) or 1
 
