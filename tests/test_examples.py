@@ -39,7 +39,7 @@ def ask(
     wsgi_client: Callable[..., httpx.Client],
 ) -> Ask:
     """A function that asks the example, whose clock is the test's."""
-    monkeypatch.setattr("ratelimit_middleware.stores.memory.SystemClock", lambda: clock)
+    monkeypatch.setattr("ratelimit_middleware.stores.memory.reading", lambda _: (clock.now_ns, 0))
     app = load(request.param)
     if request.param not in WSGI_APPS:
         return asgi_client(app).request
