@@ -41,7 +41,7 @@ _IMPORTS = {
 _IMPORT_ROUNDS = 5
 _FULL_CLIENTS = 1_000
 _SHARED_ROUNDS = 3
-_SHARED_SECONDS = 1.5
+_SHARED_SECONDS = 1.0
 _PRIME = 7919  # steps through all clients, far from each other
 _START = "import time; t = time.perf_counter_ns(); {}; print(time.perf_counter_ns() - t)"
 
