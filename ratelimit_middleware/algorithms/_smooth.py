@@ -66,7 +66,8 @@ class SmoothRate(SmoothAccount):
         """Undo the booking if it is the last one: the state it was booked in is found again.
 
         Waiters who leave from the end of the queue all give their moment back, as long as no pause lies
-        between. A state in which this booking would not have led to the present one is not put back.
+        between; of several that stored permits let go at one moment only the last is sure to. A state in
+        which this booking would not have led to the present one is not put back.
         """
         stored, next_free_us, run_us, before, taker_ns = state
         at_us = at_ns // US_NS

@@ -156,9 +156,10 @@ class WarmUpPacing(ColdPrices):
         stored, filled_ms, latest_ns, older_ns, passes = state
         if at_ns != latest_ns or not self.count:  # a limit of 0 has booked nothing
             return state
-        price_ns = self.price_ns(stored, cost) if at_ns > older_ns else self.least_price_ns(cost)
+        latest_ns = at_ns - (self.price_ns(stored, cost) if at_ns > older_ns else self.least_price_ns(cost))
         passes = slots.removed(passes, at_ns // NS_PER_SECOND, cost)
-        return (stored, filled_ms, at_ns - price_ns, older_ns, passes)
+        # What is booked next may lie before the one that has gone, and has the present price all the same.
+        return (stored, filled_ms, latest_ns, min(older_ns, latest_ns), passes)
 
     def peek(self, state: State, now_ns: int, cost: int = 1) -> Decision:
         """What a request that does not wait would hear now."""

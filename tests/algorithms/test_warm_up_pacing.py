@@ -344,6 +344,17 @@ def test_a_place_booked_in_an_earlier_second_comes_back_at_the_least_price() -> 
     assert state[4] == ()
 
 
+def test_a_place_before_one_that_has_gone_comes_back_at_the_price_of_its_own_second() -> None:
+    algorithm = WarmUpPacing(10, 5, max_queueing_time=2)
+    _, state = algorithm.take(algorithm.start(NOW), NOW + 900 * MS)
+    gone, state = algorithm.take(state, NOW + 900 * MS, 5, None)
+    later_ns = NOW + 1100 * MS
+    state = algorithm.give_back(algorithm.step(state, later_ns), later_ns, 5, gone.at_ns)
+    booking, one = algorithm.take(state, later_ns, 1, None)
+    assert booking.at_ns == gone.at_ns - 5 * 100 * MS + 292 * MS
+    assert algorithm.give_back(one, later_ns, 1, booking.at_ns) == state
+
+
 def test_count_0_refuses_everything_and_says_that_waiting_is_useless() -> None:
     algorithm = WarmUpPacing(0, 10)
     decision, _ = algorithm.take(algorithm.start(NOW), NOW, 1, None)

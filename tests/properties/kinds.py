@@ -1,15 +1,14 @@
-"""Every kind of algorithm: which ones are drawn, how they are driven, and the bound that each promises."""
+"""Every kind of algorithm: which ones are drawn, how they are driven, and which bound each promises."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from ratelimit_middleware.algorithms.base import ceil_div
 from ratelimit_middleware.algorithms.fixed_window import FixedWindow
 from ratelimit_middleware.algorithms.gcra import GCRA
 from ratelimit_middleware.algorithms.leaky_bucket import LeakyBucket
@@ -23,15 +22,11 @@ from ratelimit_middleware.algorithms.token_bucket import TokenBucket
 from ratelimit_middleware.algorithms.warm_up import WarmUp
 from ratelimit_middleware.algorithms.warm_up_pacing import WarmUpPacing
 from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
-from tests.properties.laws import Hit, check_at_most, check_burst_and_rate, check_envelope
+from tests.properties import bounds
+from tests.properties.bounds import HALF_NS, Guava, Mine, Paced
+from tests.properties.laws import Hit
 
-__all__ = ["HALF_NS", "KINDS", "Kind", "Paced"]
-
-HALF_NS = 500_000_000
-
-# An algorithm of the kind at hand: each function below knows which.
-Mine: TypeAlias = Any
-Paced: TypeAlias = Pacing | WarmUpPacing
+__all__ = ["KINDS", "Kind"]
 
 
 def _cost_above_the_quota(algorithm: Mine) -> int:
@@ -55,7 +50,10 @@ class Kind(NamedTuple):
         largest_cost: of those that are drawn.
         scale_ns: the time around which calls are drawn.
         gaps: distances at which something happens.
-        dearest: what a cost may come to in permits as `used` counts them.
+        dearest: what a request's cost may come to in permits as `used` counts them.
+        dearest_debt: what a charge may come to (None: no more than a request of that cost).
+        dropped: permits that a charge may fall short by.
+        one_a_moment: whether of several bookings for one moment only the last can be undone.
         slack: permits that `used` may be off, where it is worked out in doubles.
         warms: whether it is stricter after idle time, so that what passed changes what passes later.
         beat_ns: how often it is asked under full load, which warms it.
@@ -68,6 +66,9 @@ class Kind(NamedTuple):
     scale_ns: Callable[[Mine], int] = _window
     gaps: Callable[[Mine], list[int]] = lambda algorithm: [algorithm.window_ns]
     dearest: Callable[[Mine, int], int] = _as_it_is
+    dearest_debt: Callable[[Mine, int], int] | None = None
+    dropped: Callable[[Mine], int] = lambda algorithm: 0
+    one_a_moment: bool = False
     slack: int = 0
     warms: bool = False
     beat_ns: Callable[[Mine], int] = lambda algorithm: int(algorithm.window_ns) // 8 + 1
@@ -131,91 +132,34 @@ def warm_up_windows(draw: st.DrawFn) -> WarmUpWindow:
     )
 
 
-# --- the bounds, as the classes' docstrings state them
-
-
-def _window_holds_its_limit(window: Mine, hits: Sequence[Hit], waited: bool) -> None:
-    check_at_most(hits, window.window_ns, window.quota)
-
-
-def _each_window_of_the_grid(window: FixedWindow, hits: Sequence[Hit], waited: bool) -> None:
-    taken: Counter[int] = Counter()
-    for hit in hits:
-        taken[window.start(hit.at_ns)[0]] += hit.cost
-    assert max(taken.values(), default=0) <= window.limit
-
-
-def _counter(counter: SlidingCounter, hits: Sequence[Hit], waited: bool) -> None:
-    for index in {hit.at_ns // counter.period_ns for hit in hits}:
-        assert sum(hit.cost for hit in hits if hit.at_ns // counter.period_ns == index) <= counter.limit
-    check_at_most(hits, counter.period_ns, 2 * counter.limit - 1)
-
-
-def _half_seconds(window: QpsWindow, hits: Sequence[Hit], waited: bool) -> None:
-    for half in {hit.at_ns // HALF_NS for hit in hits}:
-        assert sum(hit.cost for hit in hits if half - 1 <= hit.at_ns // HALF_NS <= half) <= window.count
-    check_at_most(hits, 2 * HALF_NS, 2 * window.quota)
-
-
-def _gcra(bucket: GCRA, hits: Sequence[Hit], waited: bool) -> None:
-    check_burst_and_rate(hits, bucket.burst, bucket.limit, bucket.period_ns, int(waited))
-
-
-def _largest(hits: Sequence[Hit], waited: bool) -> int:
-    return max((hit.cost for hit in hits), default=1) if waited else 1
-
-
-def _leaky(bucket: LeakyBucket, hits: Sequence[Hit], waited: bool) -> None:
-    at_once = 1 + (bucket.burst if bucket.delay == "nodelay" else min(bucket.burst, bucket.delay))
-    check_burst_and_rate(hits, max(at_once, _largest(hits, waited)), bucket.rate_milli, 10**12, int(waited))
-
-
-def _tokens(bucket: TokenBucket, hits: Sequence[Hit], waited: bool) -> None:
-    quantum, interval_ns, largest = bucket.quantum, bucket.fill_interval_ns, _largest(hits, waited)
-    if bucket.refill == "greedy":
-        check_burst_and_rate(hits, max(bucket.capacity, largest), quantum, interval_ns, int(waited))
-        return
-    burst = max(bucket.capacity, quantum - 1 + largest) if waited else bucket.capacity
-    check_envelope(hits, lambda t_ns: burst + quantum * -(-t_ns // interval_ns))
-
-
-def _all_but_the_last(algorithm: SmoothBursty | SmoothWarmingUp, hits: Sequence[Hit], waited: bool) -> None:
-    """Any size is granted when the one before has been paid for; so the last one is left out.
-
-    Bookings lie in whole microseconds: a request that starts between two counts from the one before. The
-    last is the one booked last; one booked for a start between two microseconds may start after it.
-    """
-    free, parts = (algorithm.max_permits, 1) if isinstance(algorithm, SmoothBursty) else (0.0, 3)
-    for first, start in enumerate(hits):
-        total = 0
-        for requests, hit in enumerate(hits[first:]):
-            assert hit.at_ns > start.at_ns - 1000
-            t_us = (hit.at_ns - start.at_ns) / 1000 + 1 + parts * requests
-            allowed = free + t_us / algorithm.stable_us
-            assert total <= allowed * (1 + 1e-12) + 1e-9, (start, hit, total)
-            total += hit.cost
-
-
-def _a_price_apart(algorithm: Paced, hits: Sequence[Hit], waited: bool) -> None:
-    """The first one has been paid for by idle time."""
-    least = algorithm.price_ns if isinstance(algorithm, Pacing) else algorithm.least_price_ns
-    for early, late in pairwise(hits):
-        assert late.at_ns - early.at_ns >= least(late.cost)
-
-
 # --- what needs other words
 
 
-def _guava_dearest(algorithm: SmoothBursty | SmoothWarmingUp, cost: int) -> int:
+def _guava_dearest(algorithm: Guava, cost: int) -> int:
     """In permits at the stable price."""
     return cost if isinstance(algorithm, SmoothBursty) else math.ceil(cost * algorithm.cold_factor)
 
 
+def _guava_dropped(algorithm: Guava) -> int:
+    """Near a million a second a permit costs hardly more than one of the fractions that are dropped."""
+    return math.ceil(bounds.parts(algorithm) / algorithm.stable_us)
+
+
+def _coldest_ns(algorithm: Paced, cost: int) -> int:
+    """Of a bucket without a token above the line the price may round to less on the line than below."""
+    if isinstance(algorithm, Pacing):
+        return algorithm.price_ns(cost)
+    return max(algorithm.price_ns(0, cost), algorithm.price_ns(algorithm.max_token, cost))
+
+
 def _paced_dearest(algorithm: Paced, cost: int) -> int:
     """A cold permit takes the time of several warm ones, and `used` counts warm ones."""
-    if isinstance(algorithm, Pacing):
-        return math.ceil(algorithm.price_ns(cost) / algorithm.interval_ns)
-    return math.ceil(algorithm.price_ns(algorithm.max_token, cost) / algorithm.interval_ns) + 1
+    return ceil_div(_coldest_ns(algorithm, cost), algorithm.interval_ns)
+
+
+def _paced_debt(algorithm: Paced, cost: int) -> int:
+    """Single permits are charged: in whole milliseconds each price is rounded, not that of all together."""
+    return ceil_div(cost * _coldest_ns(algorithm, 1), algorithm.interval_ns)
 
 
 def _paced_cost(algorithm: Paced) -> int:
@@ -227,15 +171,15 @@ def _paced_scale_ns(algorithm: Paced) -> int:
     return slowest or algorithm.interval_ns
 
 
-def _guava_cost(algorithm: SmoothBursty | SmoothWarmingUp) -> int:
+def _guava_cost(algorithm: Guava) -> int:
     return 2 * int(algorithm.max_permits) + 4
 
 
-def _guava_scale_ns(algorithm: SmoothBursty | SmoothWarmingUp) -> int:
+def _guava_scale_ns(algorithm: Guava) -> int:
     return int(algorithm.stable_us * 1000)
 
 
-def _guava_gaps(algorithm: SmoothBursty | SmoothWarmingUp) -> list[int]:
+def _guava_gaps(algorithm: Guava) -> list[int]:
     return [
         1000,
         3000,
@@ -248,38 +192,58 @@ def _halves(algorithm: Mine) -> list[int]:
     return [HALF_NS, algorithm.window_ns]
 
 
-_guava = Kind(bursty(), _all_but_the_last, _guava_cost, _guava_scale_ns, _guava_gaps, _guava_dearest, slack=1)
+_guava = Kind(
+    bursty(),
+    bounds.all_but_the_last,
+    _guava_cost,
+    _guava_scale_ns,
+    _guava_gaps,
+    _guava_dearest,
+    dropped=_guava_dropped,
+    one_a_moment=True,
+    slack=1,
+)
 _paced = Kind(
-    st.builds(Pacing, counts, queueing), _a_price_apart, _paced_cost, _paced_scale_ns, _halves, _paced_dearest
+    st.builds(Pacing, counts, queueing),
+    bounds.a_price_apart,
+    _paced_cost,
+    _paced_scale_ns,
+    _halves,
+    _paced_dearest,
+    _paced_debt,
 )
 
 KINDS: dict[str, Kind] = {
-    "SlidingWindow": Kind(st.builds(SlidingWindow, st.integers(1, 200), periods_s), _window_holds_its_limit),
-    "GCRA": Kind(st.builds(GCRA, st.integers(1, 200), periods_s, st.integers(1, 200)), _gcra),
+    "SlidingWindow": Kind(
+        st.builds(SlidingWindow, st.integers(1, 200), periods_s), bounds.window_holds_its_limit
+    ),
+    "GCRA": Kind(st.builds(GCRA, st.integers(1, 200), periods_s, st.integers(1, 200)), bounds.gcra),
     "FixedWindow": Kind(
         st.one_of(
             st.builds(FixedWindow, few, st.sampled_from([1e-6, 0.001, 1, 60, 86_400])),
             st.builds(FixedWindow, few, units, zones),
         ),
-        _each_window_of_the_grid,
+        bounds.each_window_of_the_grid,
     ),
-    "SlidingCounter": Kind(st.builds(SlidingCounter, few, periods_s), _counter),
+    "SlidingCounter": Kind(st.builds(SlidingCounter, few, periods_s), bounds.counter),
     "TokenBucket": Kind(
         st.builds(TokenBucket, few, intervals_s, quanta),
-        _tokens,
+        bounds.tokens,
         lambda bucket: int(bucket.quota) + 5,
         gaps=lambda bucket: [bucket.fill_interval_ns],
     ),
     "TokenBucket, greedy": Kind(
         st.builds(TokenBucket, few, intervals_s, quanta, st.just("greedy")),
-        _tokens,
+        bounds.tokens,
         lambda bucket: int(bucket.quota) + 5,
         gaps=lambda bucket: [bucket.fill_interval_ns],
     ),
-    "LeakyBucket": Kind(st.builds(LeakyBucket, leaks, st.integers(0, 60), delays), _leaky),
+    "LeakyBucket": Kind(st.builds(LeakyBucket, leaks, st.integers(0, 60), delays), bounds.leaky),
     "SmoothBursty": _guava,
     "SmoothWarmingUp": _guava._replace(algorithms=warming_up()),
-    "QpsWindow": Kind(st.builds(QpsWindow, st.one_of(few, st.floats(1, 60))), _half_seconds, gaps=_halves),
+    "QpsWindow": Kind(
+        st.builds(QpsWindow, st.one_of(few, st.floats(1, 60))), bounds.half_seconds, gaps=_halves
+    ),
     "Pacing": _paced,
     "WarmUpPacing": _paced._replace(
         algorithms=st.builds(WarmUpPacing, counts, warm_ups, factors, queueing, st.booleans()),
@@ -289,9 +253,9 @@ KINDS: dict[str, Kind] = {
     ),
     "WarmUp": Kind(
         st.builds(WarmUp, st.one_of(st.integers(1, 120), st.floats(0.05, 60)), warm_ups, factors),
-        _window_holds_its_limit,
+        bounds.window_holds_its_limit,
         gaps=_halves,
         warms=True,
     ),
-    "WarmUpWindow": Kind(warm_up_windows(), _window_holds_its_limit, warms=True),
+    "WarmUpWindow": Kind(warm_up_windows(), bounds.window_holds_its_limit, warms=True),
 }

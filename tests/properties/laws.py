@@ -159,11 +159,20 @@ def check_forgetting(algorithm: Algorithm, state: State, now_ns: int) -> None:
 
 
 def check_charge(
-    algorithm: Algorithm, state: State, now_ns: int, cost: int, dearest: int, slack: int = 0
+    algorithm: Algorithm, state: State, now_ns: int, cost: int, dearest: int, dropped: int = 0
 ) -> None:
-    """A charge takes its permits, at most at their `dearest`, or runs into the cap; it never gives."""
+    """A charge takes its permits, at most at their `dearest`, or runs into the cap; it never gives.
+
+    Args:
+        algorithm: the algorithm.
+        state: the state to charge.
+        now_ns: the present moment.
+        cost: permits charged.
+        dearest: what they may come to as `used` counts.
+        dropped: what rounding may take from them.
+    """
     charged = algorithm.charge(state, now_ns, cost)
     before, after = algorithm.used(state, now_ns), algorithm.used(charged, now_ns)
     assert before <= after <= before + dearest
-    assert after >= min(before + cost, 2 * algorithm.quota) - slack
+    assert after >= min(before + cost, 2 * algorithm.quota) - dropped
     check_no_more(algorithm, charged, state, now_ns)

@@ -34,6 +34,23 @@ def test_a_queue_that_leaves_from_its_end_leaves_the_state_as_before(case: Case,
             break
 
 
+@given(guava, st.lists(st.integers(1, 5), min_size=1, max_size=12))
+def test_a_queue_that_leaves_from_its_end_never_mints_and_takes_no_more_than_it_had(
+    case: Case, costs: list[int]
+) -> None:
+    """Of those that stored permits let go at one moment not every one comes back."""
+    algorithm = case.algorithm
+    state, now_ns, _ = case.reached()
+    before, bookings = algorithm.used(state, now_ns), list[Hit]()
+    for cost in costs:
+        decision, state = algorithm.take(state, now_ns, cost, None)
+        bookings.append(Hit(decision.at_ns, cost))
+    booked = algorithm.used(state, now_ns)
+    for booking in reversed(bookings):
+        state = algorithm.give_back(state, now_ns, booking.cost, booking.at_ns)
+    assert before <= algorithm.used(state, now_ns) <= booked
+
+
 @given(guava)
 def test_any_size_is_granted_exactly_when_one_permit_is(case: Case) -> None:
     state, now_ns, _ = case.reached()

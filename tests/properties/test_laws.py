@@ -10,6 +10,8 @@ import ratelimit_middleware
 from ratelimit_middleware.algorithms.base import Algorithm
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.algorithms.smooth_bursty import SmoothBursty
+from ratelimit_middleware.algorithms.smooth_warming_up import SmoothWarmingUp
+from ratelimit_middleware.algorithms.warm_up_pacing import WarmUpPacing
 from ratelimit_middleware.algorithms.warm_up_window import WarmUpWindow
 from ratelimit_middleware.errors import InvalidLimitError
 from ratelimit_middleware.stores._packing import pack, unpack
@@ -97,17 +99,38 @@ def test_a_booking_given_back_at_once_leaves_the_same_permits(case: Case) -> Non
 
 @law
 @given(cases(names=tuple(KINDS.keys() - {"WarmUp", "WarmUpWindow"})), st.lists(st.integers(1, 5), max_size=8))
+@example(
+    # The waiters stand before a place of an earlier second that was given back, at their own price.
+    Case("WarmUpPacing", WarmUpPacing(10, 5), (Call(10**9, 9, None, 2 * 10**9), Call(10**9, 9, leaves=0))),
+    [1],
+)
+@example(
+    # Both start together: stored permits pay for the first one, and for a part of the second.
+    Case("SmoothBursty", SmoothBursty(833_334, 3e-6), (Call(0, 1, 2040, 2000),)),
+    [1, 1],
+)
+@example(
+    # Stored permits pay for all of them, whether or not the one before is known.
+    Case("SmoothBursty", SmoothBursty(0.01, 500), (Call(0, 1, 5 * 10**11, 5 * 10**11),)),
+    [1, 1, 1, 5, 1],
+)
 def test_waiters_that_leave_from_the_end_leave_no_trace(case: Case, costs: list[int]) -> None:
-    """Of those left out: what waits changes how cold it is from then on."""
+    """Of those left out: what waits changes how cold it is from then on.
+
+    Of Guava's bookings for one moment the last stands for all: the others stay, if they have to.
+    """
     algorithm = case.algorithm
     state, now_ns, _ = case.reached()
     before, bookings = state, list[laws.Hit]()
     for cost in costs:
-        decision, state = algorithm.take(state, now_ns, cost, None)
+        decision, booked = algorithm.take(state, now_ns, cost, None)
+        if case.kind.one_a_moment and bookings and bookings[-1].at_ns == decision.at_ns:
+            before, bookings = state, []
         if decision.wait_ns:
             bookings.append(laws.Hit(decision.at_ns, cost))
         elif decision.allowed:
-            before, bookings = state, []
+            before, bookings = booked, []
+        state = booked
     for booking in reversed(bookings):
         state = algorithm.give_back(state, now_ns, booking.cost, booking.at_ns)
     assert algorithm.used(state, now_ns) == algorithm.used(before, now_ns)
@@ -154,10 +177,21 @@ def test_forgetting_only_makes_stricter(case: Case) -> None:
 
 @law
 @given(cases(waiting=False))
+@example(
+    # In whole milliseconds 19 cold permits come to 95, one at a time, and a request of 19 to 90.
+    Case("WarmUpPacing", WarmUpPacing(315, 1, 1.5, whole_ms=True), cost=19)
+)
+@example(Case("WarmUpPacing", WarmUpPacing(2500, 1, 1.5, whole_ms=True), cost=2))
+@example(Case("WarmUpPacing", WarmUpPacing(1500, 1, 10, whole_ms=True), cost=5))
+@example(
+    # Two permits of 1.1 us each: of the price of the cold one and of that of the warm one a part is dropped.
+    Case("SmoothWarmingUp", SmoothWarmingUp(905_788.43018505, 1.1040105687767537e-06, 1.5), cost=2)
+)
 def test_a_charge_takes_what_it_says_up_to_its_cap(case: Case) -> None:
     state, now_ns, _ = case.reached()
-    most = case.kind.dearest(case.algorithm, case.cost) + case.kind.slack
-    laws.check_charge(case.algorithm, state, now_ns, case.cost, most, case.kind.slack)
+    kind, algorithm = case.kind, case.algorithm
+    most = (kind.dearest_debt or kind.dearest)(algorithm, case.cost) + kind.slack
+    laws.check_charge(algorithm, state, now_ns, case.cost, most, kind.dropped(algorithm))
 
 
 @law

@@ -34,6 +34,7 @@ from ratelimit_middleware.stores.redis import RedisStore
 from tests.redis_server import RedisServer
 
 US = 1000
+MS = 1_000_000
 SECOND = 1_000_000_000
 
 Twins: TypeAlias = "tuple[ManualClock, MemoryStore, RedisStore, Iterator[int]]"
@@ -238,6 +239,27 @@ def test_hits_that_had_left_a_window_when_it_refused_do_not_count_in_a_longer_on
     for store in (memory, remote):
         assert not store.take([hit._replace(cost=4)])[0].allowed
         assert store.take([hit._replace(algorithm=SlidingWindow(100, 3600))])[0].remaining == 99
+
+
+def test_a_place_before_one_that_has_gone_comes_back_at_the_price_of_its_own_second(twins: Twins) -> None:
+    clock, memory, remote, examples = twins
+    single = Check(f"gone{next(examples)}", WarmUpPacing(10, 5, max_queueing_time=2), "|*", 1, None)
+    five = single._replace(cost=5)
+    clock.set_ns((clock.now_ns() // SECOND + 2) * SECOND - SECOND // 10)
+    for store in (memory, remote):
+        assert store.take([single])[0].allowed
+    [gone], [same] = memory.take([five]), remote.take([five])
+    assert gone == same
+    clock.advance(0.2)
+    for store in (memory, remote):
+        [behind] = store.take([single])
+        store.give_back(single, behind.at_ns)
+        store.give_back(five, gone.at_ns)
+        before = store.peek(single)
+        [booking] = store.take([single])
+        assert booking.at_ns == gone.at_ns - 5 * 100 * MS + 292 * MS
+        store.give_back(single, booking.at_ns)
+        assert store.peek(single) == before
 
 
 def test_a_wait_below_a_microsecond_is_still_a_wait(twins: Twins) -> None:

@@ -94,6 +94,10 @@ makers.warm_up_pacing = function()
     else
       us, part = queue.minus(us, part, prices.least(numbers, cost))
     end
+    -- What is booked next may lie before the one that has gone, and has the present price all the same.
+    if is_after(older_us, older_part, us, part) then
+      older_us, older_part = us, part
+    end
     return {stored, filled_ms, us, part, older_us, older_part, passes}
   end
 
