@@ -101,12 +101,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     known = [*BENCHMARKS, *APART]
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(known)}")
-    parser.add_argument("--write", action="store_true", help="docs/benchmarks.md and its pictures, of all")
-    parser.add_argument("--minutes", type=float, default=10.0, help="of a soak")
+    parser.add_argument(
+        "--write", action="store_true", help="docs/benchmarks.md and its pictures, of all but soak and attack"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=10.0, help="of a soak (the others take as long as they take)"
+    )
     options = parser.parse_args()
     for name in options.names:
         if name not in known:
-            parser.error(f"no such benchmark: {name}")
+            parser.error(f"no such benchmark: {name}; there are {', '.join(known)}")
     if options.names and options.write:
         parser.error("--write takes no names")
     sections = []
