@@ -19,7 +19,7 @@ from ratelimit_middleware.asgi import RateLimitMiddleware
 _NOTE = (
     "Time is the median added to the same app without a limiter; instructions are counted by callgrind, the"
     " same on every run in the same environment. One rule, draft-11 fields: `plain` is `100000000/minute`,"
-    " `burst` `100/minute burst 1000000`, so that nobody is refused (the instructions of ours on bare apps are"
+    " `burst` `100/minute burst 1000000`: nobody is refused (the instructions of ours on bare apps are"
     " those of `100/minute`). What the peers' rows add to FastAPI and Flask is to be compared with ours in"
     " those rows. slowapi's middleware and flask-limiter send fields, too; slowapi's decorator and"
     " fastapi-limiter send none, and fastapi-limiter counts all clients in one bucket."
