@@ -75,12 +75,11 @@ def wsgi() -> Section:
 
 def refused() -> Section:
     """A whole request that never reaches the app."""
+    own = {form: apps.rules(form, 1) for form in ("plain", "burst")}
     made = {
         "floor": calls.asgi_by_hand(FloorAsgi(apps.bare_asgi, 1)),
-        **{
-            f"ours, {form}": calls.asgi_by_hand(RateLimitMiddleware(apps.bare_asgi, apps.rules(form, 1)))
-            for form in ("plain", "burst")
-        },
+        **{f"ours, {form}": calls.asgi_by_hand(_limited(apps.bare_asgi, own[form])) for form in own},
+        **{f"FastAPI, ours, {form}": calls.asgi_on_loop(_limited(apps.fastapi(), own[form])) for form in own},
         "FastAPI, slowapi": calls.asgi_on_loop(apps.slowapi(limit=1)),
     }
     for do in made.values():
@@ -89,11 +88,19 @@ def refused() -> Section:
     rows = {name: (ns / 1000,) for name, ns in interleaved(made).items()}
     slowapi = rows["FastAPI, slowapi"][0]
     goals = tuple(
-        Goal(f"ASGI, a refused request, {form} / slowapi on FastAPI", rows[f"ours, {form}"][0] / slowapi, 0.5)
-        for form in ("plain", "burst")
+        Goal(
+            f"a refused request on FastAPI, {form} / slowapi",
+            rows[f"FastAPI, ours, {form}"][0] / slowapi,
+            0.5,
+        )
+        for form in own
     )
     note = "The whole request, with the body of the answer: ours is a problem document, the floor's is empty."
     return Section("refused", "ASGI: a request that is refused", ("µs",), rows, "floor", goals, note, "µs")
+
+
+def _limited(app: Any, rules: Any) -> Any:
+    return RateLimitMiddleware(app, rules)
 
 
 def instructions() -> Section:

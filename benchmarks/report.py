@@ -82,13 +82,21 @@ def table(section: Section) -> list[list[str]]:
 
 def goals_table(sections: Iterable[Section]) -> list[list[str]]:
     """All goals, met or not."""
-    lines = [["goal", "reached", "wanted", ""]]
+    lines = [["goal", "benchmark", "reached", "wanted", ""]]
     for section in sections:
         for goal in section.goals:
             word = "at least" if goal.at_least else "at most"
             unit = "x" if goal.unit == "x" else f" {goal.unit}"
             met = "met" if goal.is_met else "MISSED"
-            lines.append([goal.what, number(goal.value) + unit, f"{word} {number(goal.bound)}{unit}", met])
+            lines.append(
+                [
+                    goal.what,
+                    section.name,
+                    number(goal.value) + unit,
+                    f"{word} {number(goal.bound)}{unit}",
+                    met,
+                ]
+            )
     return lines
 
 
@@ -113,7 +121,7 @@ def page(sections: Sequence[Section], about: str) -> str:
     """The results as a page of the docs."""
     parts = ["# Benchmarks\n", about, "## Goals\n", markdown(goals_table(sections))]
     for section in sections:
-        parts += [f"## {section.title}\n", markdown(table(section))]
+        parts += [f"## {section.title}\n", f"`./scripts/bench {section.name}`\n", markdown(table(section))]
         if section.note:
             parts.append(f"{section.note}\n")
         if section.drawn:
