@@ -8,19 +8,21 @@ python benchmarks/bench.py --write           all of them; docs/benchmarks.md and
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import os
 import platform
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
-from report import Section, goals_table, markdown, page, table
+from report import Section, goals_table, markdown, page, remarks, table
 
 ROOT = Path(__file__).resolve().parents[1]
 PEERS = (
@@ -28,39 +30,55 @@ PEERS = (
     "aiolimiter", "fastapi", "starlette", "flask", "uvicorn", "gunicorn",
 )  # fmt: skip
 
+
+class Benchmark(NamedTuple):
+    """One that may be named.
+
+    Attributes:
+        function: `module:function`, which gives the section.
+        what: in a line.
+    """
+
+    function: str
+    what: str
+
+
 BENCHMARKS = {
-    "decisions": "decisions:decisions",
-    "instructions": "middleware:instructions",
-    "refusals": "decisions:refusals",
-    "asgi": "middleware:asgi",
-    "wsgi": "middleware:wsgi",
-    "steps": "middleware:steps",
-    "refused": "middleware:refused",
-    "uvicorn": "servers:uvicorn",
-    "gunicorn": "servers:gunicorn",
-    "redis": "redis_server:redis",
-    "redis-checks": "redis_checks:checks",
-    "shared": "growth:shared",
-    "rules": "growth:rules",
-    "clients": "growth:clients",
-    "imports": "growth:imports",
+    "decisions": Benchmark("decisions:decisions", "a decision in memory, every algorithm and the peers"),
+    "instructions": Benchmark("middleware:instructions", "the same in machine instructions"),
+    "refusals": Benchmark("decisions:refusals", "a decision in memory that says no"),
+    "asgi": Benchmark("middleware:asgi", "what is added to an ASGI request"),
+    "wsgi": Benchmark("middleware:wsgi", "what is added to a WSGI request"),
+    "steps": Benchmark("middleware:steps", "an ASGI request step by step, in machine instructions"),
+    "refused": Benchmark("middleware:refused", "an ASGI request that is refused"),
+    "uvicorn": Benchmark("servers:uvicorn", "a whole server, ASGI"),
+    "gunicorn": Benchmark("servers:gunicorn", "a whole server, WSGI"),
+    "redis": Benchmark("redis_server:redis", "a whole server with its limits in Redis"),
+    "redis-checks": Benchmark("redis_checks:checks", "what a check costs a Redis server"),
+    "shared": Benchmark("growth:shared", "stores of one host, 1 to 4 processes"),
+    "rules": Benchmark("growth:rules", "matching a path, 1 to 10,000 rules"),
+    "clients": Benchmark("growth:clients", "1,000 to 1,000,000 clients, time and memory"),
+    "imports": Benchmark("growth:imports", "a cold import"),
 }
 """In the order of the page."""
-APART = {"soak": "endurance:soak", "attack": "endurance:attack"}
-"""Asked for by name only; they take the minutes given."""
+APART = {
+    "soak": Benchmark("endurance:soak", "minutes at full speed: memory and latency stay level"),
+    "attack": Benchmark("endurance:attack", "a million invented clients, paths and headers: limits hold"),
+}
+"""Asked for by name only; they take minutes."""
 
 
 def run(name: str, minutes: float) -> Section:
     """Run one benchmark; its module is imported only now, since each needs other packages."""
-    module, _, function = {**BENCHMARKS, **APART}[name].partition(":")
+    module, _, function = {**BENCHMARKS, **APART}[name].function.partition(":")
     benchmark = cast("Callable[..., Section]", getattr(importlib.import_module(module), function))
     started = time.monotonic()
     section = benchmark(minutes) if name in APART else benchmark()
     return replace(section, seconds=time.monotonic() - started)
 
 
-def about(sections: Sequence[Section]) -> str:
-    """Where and with what it was run, and how long each section took."""
+def about(sections: Sequence[Section], load: float) -> str:
+    """Where and with what it was run, the load before it, and how long each section took."""
     minutes = sum(section.seconds for section in sections) / 60
     each = ", ".join(f"{section.name} {section.seconds:.0f} s" for section in sections)
     commit = _said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD") or "unknown"
@@ -74,8 +92,9 @@ def about(sections: Sequence[Section]) -> str:
         " `attack` are run apart.\n\n"
         f"- run on {datetime.now(timezone.utc):%Y-%m-%d}, {minutes:.0f} minutes, commit {commit}"
         f"{' with changes' if changed else ''}\n"
-        f"- {os.cpu_count()} processors ({_processor()}), {platform.system()}, load {os.getloadavg()[0]:.1f}"
-        f" at the end, {platform.python_implementation()} {platform.python_version()}\n"
+        f"- {os.cpu_count()} processors ({_processor()}), {platform.system()}, load {load:.1f} before it"
+        f" and {os.getloadavg()[0]:.1f} at the end,"
+        f" {platform.python_implementation()} {platform.python_version()}\n"
         f"- {peers}\n"
         f"- {each}\n"
     )
@@ -97,38 +116,47 @@ def _processor() -> str:
     return f"{names[0]}, {platform.machine()}" if names else platform.machine()
 
 
-def main() -> None:
-    """Run, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    known = [*BENCHMARKS, *APART]
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(known)}")
-    parser.add_argument(
-        "--write", action="store_true", help="docs/benchmarks.md and its pictures, of all but soak and attack"
-    )
-    parser.add_argument(
-        "--minutes", type=float, default=10.0, help="of a soak (the others take as long as they take)"
-    )
-    options = parser.parse_args()
-    for name in options.names:
-        if name not in known:
-            parser.error(f"no such benchmark: {name}; there are {', '.join(known)}")
-    if options.names and options.write:
-        parser.error("--write takes no names")
-    sections = []
+def main() -> int:
+    """Run, print, write; 1 if something that was asked for could not be run."""
+    options = _options()
+    load, sections = os.getloadavg()[0], []
     for name in options.names or BENCHMARKS:
         section = run(name, options.minutes)
         sections.append(section)
-        print(
-            f"\n{section.title} ({section.seconds:.0f} s)\n{markdown(table(section))}{section.note}",
-            flush=True,
-        )
-    if any(section.goals for section in sections):
+        heading = f"{section.title} ({section.seconds:.0f} s)"
+        print(f"\n{heading}\n{markdown(table(section))}{remarks(section)}", flush=True)
+    if any(section.goals or section.lacks for section in sections):
         print(f"\n{markdown(goals_table(sections))}")
     if options.write:
-        write(sections)
+        write(sections, load)
+    return any(section.lacks for section in sections)
 
 
-def write(sections: list[Section]) -> None:
+def _options() -> argparse.Namespace:
+    known = {**BENCHMARKS, **APART}
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition("\n")[0],
+        epilog="\n".join(["names:", *(f"  {name:14}{one.what}" for name, one in known.items())]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="some of those below; else all but the last two"
+    )
+    parser.add_argument("--write", action="store_true", help="all, and docs/benchmarks.md with its pictures")
+    parser.add_argument("--minutes", type=float, default=10.0, help="of a soak (10)")
+    options = parser.parse_args()
+    for name in options.names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            meant = f"did you mean {close[0]}? " if close else ""
+            parser.error(f"no such benchmark: {name}; {meant}there are {', '.join(known)}")
+    if options.names and options.write:
+        parser.error("--write takes no names")
+    options.names = list(dict.fromkeys(options.names))
+    return options
+
+
+def write(sections: list[Section], load: float) -> None:
     """The page and its pictures."""
     from bars import draw
 
@@ -136,10 +164,13 @@ def write(sections: list[Section]) -> None:
     for section in sections:
         if section.drawn:
             draw(section, docs / "images")
-    text = page(sections, about(sections))
+    text = page(sections, about(sections, load))
     (docs / "benchmarks.md").write_text(text, "utf-8")
     print(f"wrote {docs / 'benchmarks.md'}")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -15,7 +14,7 @@ import psutil
 from calls import addresses
 from figures import match
 from limiters import ALGORITHMS, ours
-from report import Goal, Section
+from report import Goal, Section, without
 from shared_store import GOAL, Result, measure
 from timing import interleaved
 
@@ -28,7 +27,6 @@ _CLIENTS = (1_000, 10_000, 100_000, 1_000_000)
 _RULES = (1, 10, 100, 1_000, 10_000)
 _FORMS = {"plain": "SlidingWindow", "burst": "GCRA"}
 _IMPORTS = {
-    "python alone": "pass",
     "ours, asgi": "import ratelimit_middleware.asgi",
     "ours, wsgi": "import ratelimit_middleware.wsgi",
     "slowapi": "import slowapi",
@@ -54,12 +52,15 @@ def clients() -> Section:
         for place, count in enumerate(_CLIENTS)
     }
     heads = tuple(f"{form}, {unit}" for form in _FORMS for unit in ("µs", "MB"))
-    slope = columns[0][-1][1] / columns[0][-2][1]
+    slope, full = columns[0][-1][1] / columns[0][-2][1], _bytes_of_a_full_window()
     goals = (
         Goal("memory, 1,000,000 clients / 100,000, plain", slope, 11),
-        Goal("memory per client, full window", _bytes_of_a_full_window(), 1536, unit="B"),
+        Goal("memory per client, full window", full, 1536, unit="B"),
     )
-    note = "A decision, and how much the process has grown, in a memory store that fills up."
+    note = (
+        "A decision, and how much the process has grown, in a memory store that fills up. A client whose"
+        f" window is full, 65 entries, takes {full:,.0f} B."
+    )
     return Section("clients", "Growing number of clients", heads, rows, "", goals, note, "plain, MB")
 
 
@@ -141,7 +142,8 @@ def shared() -> Section:
     runs = [("memory gcra", 1)]
     runs += [(f"shared {form}", count) for form in ("gcra", "window") for count in (1, 2, 4)]
     runs += [("sqlite gcra", 1), ("sqlite gcra", 4)]
-    if shutil.which("redis-server"):
+    lacks = without("redis-server")
+    if not lacks:
         runs += [("redis gcra", 1), ("redis gcra", 4)]
     found: dict[str, list[Result]] = {_named(*run): [] for run in runs}
     for _ in range(_SHARED_ROUNDS):
@@ -166,7 +168,7 @@ def shared() -> Section:
         " share; `worst p99.9` is of the process whose own is the longest. SQLite's rate is one process's at"
         " a time: whoever finds the database locked sleeps, longer each time, and the others ask on."
     )
-    return Section("shared", "Stores of one host", columns, rows, "", goals, note, columns[0])
+    return Section("shared", "Stores of one host", columns, rows, "", goals, note, columns[0], lacks)
 
 
 def _named(kind: str, processes: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import apps
 import calls
 from floor import FloorAsgi
 from instructions import count
-from report import Goal, Section
+from report import Goal, Section, without
 from steps import STEPS
 from timing import interleaved
 
@@ -32,6 +31,7 @@ _ASGI_FIGURES = {
     "FastAPI, ours, burst": "fastapi-burst",
     "FastAPI, slowapi": "fastapi-slowapi",
     "FastAPI, slowapi decorator": "fastapi-slowapi-decorator",
+    "FastAPI, fastapi-limiter": "fastapi-fastapi-limiter",
 }
 _DECISIONS = {
     "GCRA": ("decision-gcra", 4),
@@ -113,24 +113,20 @@ def instructions() -> Section:
         for what, (_, at_most) in _DECISIONS.items()
         if costs
     )
-    note = (
-        "One client, its check at hand: the store's lock and clock, and the algorithm."
-        if costs
-        else "Not run: valgrind is not installed."
-    )
+    note = "One client, its check at hand: the store's lock and clock, and the algorithm."
     title = "A decision in memory, in machine instructions"
-    return Section("instructions", title, ("instructions",), rows, "floor", goals, note)
+    return Section(
+        "instructions", title, ("instructions",), rows, "floor", goals, note, lacks=without("valgrind")
+    )
 
 
 def steps() -> Section:
     """What each step of a request costs."""
-    costs = count([f"step-{name}" for name in STEPS]) if shutil.which("valgrind") else {}
-    rows: dict[str, tuple[float | None, ...]] = {
-        what: (costs[f"step-{name}"],) for name, what in STEPS.items() if costs
-    }
-    note = "Without the call of the step itself." if costs else "Not run: valgrind is not installed."
+    costs = _counted({what: f"step-{name}" for name, what in STEPS.items()})
+    rows: dict[str, tuple[float | None, ...]] = {what: (cost,) for what, cost in costs.items()}
     title = "ASGI: an admitted request step by step, in machine instructions"
-    return Section("steps", title, ("instructions",), rows, note=note)
+    note = "Without the call of the step itself."
+    return Section("steps", title, ("instructions",), rows, note=note, lacks=without("valgrind"))
 
 
 def _added(
@@ -146,7 +142,7 @@ def _added(
 
 
 def _counted(figures: Mapping[str, str]) -> dict[str, float]:
-    if not shutil.which("valgrind"):
+    if without("valgrind"):
         return {}
     costs = count(list(figures.values()))
     return {subject: costs[figure] for subject, figure in figures.items()}
@@ -163,4 +159,5 @@ def _section(
     name: str, title: str, added: Mapping[str, float], counted: Mapping[str, float], goals: tuple[Goal, ...]
 ) -> Section:
     rows = {subject: (ns / 1000, counted.get(subject)) for subject, ns in added.items()}
-    return Section(name, title, ("µs", "instructions"), rows, "floor", goals, _NOTE, "µs")
+    columns, lacks = ("µs", "instructions"), without("valgrind")
+    return Section(name, title, columns, rows, "floor", goals, _NOTE, "µs", lacks)

@@ -7,7 +7,6 @@ other, and of each counts the calmest tenth. Instructions hardly depend on the m
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +15,7 @@ from statistics import quantiles
 import redis_server
 from callgrind import Counter
 from redis_cases import ADMITTED, CALLS, CASES, GCRA_ADMITTED, NOTHING, PIPELINES, REFUSED, Asker, requests_of
-from report import Goal, Section
+from report import Goal, Section, without
 
 _NAME, _TITLE, _COLUMNS = "redis-checks", "What a check costs a Redis server", ("µs", "instructions")
 _ROUNDS = 30
@@ -25,10 +24,11 @@ _GOAL_US = 25
 
 def checks() -> Section:
     """All cases, by time and by instructions."""
-    if not shutil.which("redis-server"):
-        return Section(_NAME, _TITLE, _COLUMNS, {}, note="Not run: redis-server is not installed.")
+    lacks = without("redis-server", "valgrind")
+    if "redis-server" in lacks:
+        return Section(_NAME, _TITLE, _COLUMNS, {}, lacks=lacks)
     times = timed()
-    instructions = counted() if shutil.which("valgrind") else {}
+    instructions = {} if lacks else counted()
     rows: dict[str, tuple[float | None, ...]] = {
         name: (us, instructions.get(name)) for name, us in times.items()
     }
@@ -37,7 +37,7 @@ def checks() -> Section:
         f"Time in the script by the server's own count, the calmest tenth of {_ROUNDS * PIPELINES} pipelines"
         f" of {CALLS} requests; instructions of the whole server for a request."
     )
-    return Section(_NAME, _TITLE, _COLUMNS, rows, GCRA_ADMITTED, tuple(goals), note)
+    return Section(_NAME, _TITLE, _COLUMNS, rows, GCRA_ADMITTED, tuple(goals), note, lacks=lacks)
 
 
 def timed() -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -10,7 +9,7 @@ from contextlib import contextmanager
 
 import servers
 from redis import Redis
-from report import Goal, Section
+from report import Goal, Section, without
 
 from ratelimit_middleware.algorithms.sliding_window import SlidingWindow
 from ratelimit_middleware.stores.base import Check
@@ -25,12 +24,17 @@ _REFUSALS = 2000
 
 def redis() -> Section:
     """Ours, slowapi (which uses limits) and fastapi-limiter (which uses pyrate-limiter)."""
-    if not (shutil.which("wrk") and shutil.which("redis-server")):
-        return _without("Not run: wrk or redis-server is not installed.")
+    lacks = without("wrk", "redis-server")
+    if lacks:
+        return Section("redis", _TITLE, _COLUMNS, {}, lacks=lacks)
     with server() as url, Redis.from_url(url) as client:
         served = servers.throughput(servers.UVICORN, (*_PEERS, *_OURS), url, lambda: _round_trips(client))
         trips = _trips_of_a_known_refusal(url, client)
-    rows: dict[str, tuple[float | None, ...]] = {**served, "FastAPI": (served["FastAPI"].rate, None)}
+    rows: dict[str, tuple[float | None, ...]] = {
+        **served,
+        "FastAPI": (served["FastAPI"].rate, None),
+        "a refusal that is known, asked for again": (None, trips),
+    }
     rates = {name: rate for name, (rate, _) in served.items()}
     goals = (
         *(
@@ -61,10 +65,6 @@ def _trips_of_a_known_refusal(url: str, client: Redis) -> float:
     trips = (_round_trips(client) - before - 1) / _REFUSALS  # without that of the counting itself
     store.close()
     return trips
-
-
-def _without(note: str) -> Section:
-    return Section("redis", _TITLE, _COLUMNS, {}, note=note)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -43,6 +44,8 @@ class Section:
         goals: numbers to reach.
         note: what to know, below the table.
         drawn: the column that is drawn as bars; empty = none.
+        lacks: what would have to be installed for all of it; empty = nothing.
+        seconds: how long it took.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Section:
     goals: tuple[Goal, ...] = ()
     note: str = ""
     drawn: str = ""
+    lacks: str = ""
     seconds: float = field(default=0.0, compare=False)
 
 
@@ -81,7 +85,7 @@ def table(section: Section) -> list[list[str]]:
 
 
 def goals_table(sections: Iterable[Section]) -> list[list[str]]:
-    """All goals, met or not."""
+    """All goals: met, missed, or not tried."""
     lines = [["goal", "benchmark", "reached", "wanted", ""]]
     for section in sections:
         for goal in section.goals:
@@ -97,6 +101,8 @@ def goals_table(sections: Iterable[Section]) -> list[list[str]]:
                     met,
                 ]
             )
+        if section.lacks:
+            lines.append(["others", section.name, "", "", f"not run: no {section.lacks}"])
     return lines
 
 
@@ -117,13 +123,27 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return f"| {' | '.join(padded)} |"
 
 
+def without(*programs: str) -> str:
+    """Those of them that are not installed, for `Section.lacks`."""
+    return " and ".join(program for program in programs if not shutil.which(program))
+
+
+def remarks(section: Section) -> str:
+    """What to know about the table: what is missing in it first."""
+    missing = f"Not complete: {section.lacks} is not installed." if section.lacks else ""
+    return "\n\n".join(filter(None, (missing, section.note)))
+
+
 def page(sections: Sequence[Section], about: str) -> str:
     """The results as a page of the docs."""
-    parts = ["# Benchmarks\n", about, "## Goals\n", markdown(goals_table(sections))]
+    goals = [goal for section in sections for goal in section.goals]
+    missed = sum(not goal.is_met for goal in goals)
+    met = f"{missed} of {len(goals)} goals are missed.\n"
+    parts = ["# Benchmarks\n", about, "## Goals\n", met, markdown(goals_table(sections))]
     for section in sections:
         parts += [f"## {section.title}\n", f"`./scripts/bench {section.name}`\n", markdown(table(section))]
-        if section.note:
-            parts.append(f"{section.note}\n")
+        if remarks(section):
+            parts.append(f"{remarks(section)}\n")
         if section.drawn:
             parts.append(f"![{section.title}](images/bench_{section.name}.svg)\n")
     return "\n".join(parts)

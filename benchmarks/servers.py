@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from typing import NamedTuple
 from urllib.request import urlopen
 
 from apps import PATH
-from report import Goal, Section
+from report import Goal, Section, without
 
 HERE = Path(__file__).parent
 CONNECTIONS = 32
@@ -77,7 +76,7 @@ def throughput(
 
     Empty when wrk is not installed.
     """
-    if not shutil.which("wrk"):
+    if without("wrk"):
         return {}
     samples: dict[str, list[Served]] = {name: [] for name in names}
     with _all_served(command, names, store) as ports:
@@ -162,10 +161,6 @@ def wait_for(port: int, seconds: float = 60) -> None:
 
 def _section(name: str, title: str, rates: dict[str, float], goals: Sequence[Goal]) -> Section:
     rows: dict[str, tuple[float | None, ...]] = {subject: (rate,) for subject, rate in rates.items()}
-    note = (
-        "One worker; wrk runs on the same machine. Ratios are to the floor."
-        if rates
-        else "Not run: wrk is not installed."
-    )
-    drawn = "requests/s" if rates else ""
-    return Section(name, title, ("requests/s",), rows, "floor", tuple(goals), note, drawn)
+    note = "One worker; wrk runs on the same machine. Ratios are to the floor."
+    drawn, lacks = "requests/s" if rates else "", without("wrk")
+    return Section(name, title, ("requests/s",), rows, "floor", tuple(goals), note, drawn, lacks)

@@ -108,6 +108,7 @@ PEERS: dict[str, Callable[[], Do]] = {
     "fastapi-slowapi-decorator": lambda: calls.asgi_on_loop(
         apps.ASGI["FastAPI, slowapi decorator"](), clients=1
     ),
+    "fastapi-fastapi-limiter": lambda: calls.asgi_on_loop(apps.ASGI["FastAPI, fastapi-limiter"](), clients=1),
     "flask": lambda: calls.wsgi(apps.WSGI["Flask"](), clients=1),
     "flask-plain": lambda: calls.wsgi(apps.WSGI["Flask, ours, plain"](), clients=1),
     "flask-burst": lambda: calls.wsgi(apps.WSGI["Flask, ours, burst"](), clients=1),

@@ -1,0 +1,35 @@
+"""The command that runs the benchmarks: what it says to those who ask for something it cannot do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+BENCH = Path(__file__).parents[1] / "benchmarks" / "bench.py"
+
+
+def _bench(*words: str) -> subprocess.CompletedProcess[str]:
+    """Where no program is to be found."""
+    command = [sys.executable, str(BENCH), *words]
+    return subprocess.run(command, capture_output=True, text=True, env={"PATH": ""}, check=False)
+
+
+def test_a_wrong_name_is_told_the_right_one() -> None:
+    said = _bench("atack")
+    assert said.returncode == 2
+    assert "no such benchmark: atack; did you mean attack?" in said.stderr
+
+
+def test_each_name_is_told_with_what_it_is() -> None:
+    lines = _bench("--help").stdout.splitlines()
+    assert "  attack        a million invented clients, paths and headers: limits hold" in lines
+
+
+def test_a_benchmark_that_cannot_run_is_told_and_fails() -> None:
+    said = _bench("instructions", "instructions")
+    assert said.returncode == 1, said.stderr
+    assert said.stdout.count("Not complete: valgrind is not installed.") == 1  # named twice, run once
+    goals = said.stdout.splitlines()[-2]
+    assert goals.startswith("| others")
+    assert "not run: no valgrind" in goals
