@@ -68,6 +68,25 @@ APART = {
 """Asked for by name only; they take minutes."""
 
 
+class Start(NamedTuple):
+    """What was there before anything ran.
+
+    Attributes:
+        commit: of the code, and whether that was changed.
+        load: of the machine.
+    """
+
+    commit: str
+    load: float
+
+
+def start() -> Start:
+    """As it is now."""
+    commit = _said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD") or "unknown"
+    changed = _said("git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no")
+    return Start(f"{commit} with changes" if changed else commit, os.getloadavg()[0])
+
+
 def run(name: str, minutes: float) -> Section:
     """Run one benchmark; its module is imported only now, since each needs other packages."""
     module, _, function = {**BENCHMARKS, **APART}[name].function.partition(":")
@@ -77,12 +96,10 @@ def run(name: str, minutes: float) -> Section:
     return replace(section, seconds=time.monotonic() - started)
 
 
-def about(sections: Sequence[Section], load: float) -> str:
-    """Where and with what it was run, the load before it, and how long each section took."""
+def about(sections: Sequence[Section], started: Start) -> str:
+    """Where and with what it was run, and how long each section took."""
     minutes = sum(section.seconds for section in sections) / 60
     each = ", ".join(f"{section.name} {section.seconds:.0f} s" for section in sections)
-    commit = _said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD") or "unknown"
-    changed = _said("git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no")
     peers = ", ".join(f"{name} {version(name)}" for name in PEERS)
     return (
         "Written by `./scripts/bench --write`: everything below ran in one go, the peers beside us.\n"
@@ -90,9 +107,8 @@ def about(sections: Sequence[Section], load: float) -> str:
         " limiter written out by hand for one limit, the least that one can do"
         " ([benchmarks/floor.py](../benchmarks/floor.py)). `./scripts/bench soak` (10 minutes) and"
         " `attack` are run apart.\n\n"
-        f"- run on {datetime.now(timezone.utc):%Y-%m-%d}, {minutes:.0f} minutes, commit {commit}"
-        f"{' with changes' if changed else ''}\n"
-        f"- {os.cpu_count()} processors ({_processor()}), {platform.system()}, load {load:.1f} before it"
+        f"- run on {datetime.now(timezone.utc):%Y-%m-%d}, {minutes:.0f} minutes, commit {started.commit}\n"
+        f"- {os.cpu_count()} processors ({_processor()}), {platform.system()}, load {started.load:.1f} before it"
         f" and {os.getloadavg()[0]:.1f} at the end,"
         f" {platform.python_implementation()} {platform.python_version()}\n"
         f"- {peers}\n"
@@ -119,7 +135,7 @@ def _processor() -> str:
 def main() -> int:
     """Run, print, write; 1 if something that was asked for could not be run."""
     options = _options()
-    load, sections = os.getloadavg()[0], []
+    started, sections = start(), []
     for name in options.names or BENCHMARKS:
         section = run(name, options.minutes)
         sections.append(section)
@@ -128,7 +144,7 @@ def main() -> int:
     if any(section.goals or section.lacks for section in sections):
         print(f"\n{markdown(goals_table(sections))}")
     if options.write:
-        write(sections, load)
+        write(sections, started)
     return any(section.lacks for section in sections)
 
 
@@ -156,7 +172,7 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def write(sections: list[Section], load: float) -> None:
+def write(sections: list[Section], started: Start) -> None:
     """The page and its pictures."""
     from bars import draw
 
@@ -164,7 +180,7 @@ def write(sections: list[Section], load: float) -> None:
     for section in sections:
         if section.drawn:
             draw(section, docs / "images")
-    text = page(sections, about(sections, load))
+    text = page(sections, about(sections, started))
     (docs / "benchmarks.md").write_text(text, "utf-8")
     print(f"wrote {docs / 'benchmarks.md'}")
 
