@@ -69,8 +69,7 @@ def judged(limits: Sequence[Limit], decisions: Sequence[Decision], asked: Sequen
     counted = [pair for pair in zip(limits, decisions, strict=True) if pair[1] is not UNCHECKED]
     shadows = tuple(Outcome(limit.policy, decision) for limit, decision in counted if limit.shadow)
     enforced = [(limit.policy, decision) for limit, decision in counted if not limit.shadow]
-    verdict = _of(enforced, shadows)
-    return verdict._replace(asked=asked)
+    return _of(enforced, shadows, asked)
 
 
 def refused_too(verdict: Verdict, refusing: Sequence[Outcome]) -> Verdict:
@@ -94,13 +93,15 @@ def watched(verdict: Verdict) -> Verdict:
     return Verdict(True, 0, None, (), (), shadows, verdict.bookings, verdict.asked)  # noqa: FBT003
 
 
-def _of(enforced: Sequence[tuple[Policy, Decision]], shadows: tuple[Outcome, ...]) -> Verdict:
+def _of(
+    enforced: Sequence[tuple[Policy, Decision]], shadows: tuple[Outcome, ...], asked: Sequence[Check] = ()
+) -> Verdict:
     """The verdict that follows from what the enforcing limits say."""
     policies, decisions = zip(*enforced, strict=True) if enforced else ((), ())
-    verdict = Verdict(True, 0, None, policies, decisions, shadows)  # noqa: FBT003
     refusing = [decision for decision in decisions if not decision.allowed]
     if not refusing:
-        return verdict._replace(wait_ns=max((decision.wait_ns for decision in decisions), default=0))
+        wait_ns = max([decision.wait_ns for decision in decisions], default=0)
+        return _new(Verdict, (True, wait_ns, None, policies, decisions, shadows, (), asked))
     waits_ns = [decision.retry_after_ns for decision in refusing if decision.retry_after_ns is not None]
-    never = len(waits_ns) < len(refusing)
-    return verdict._replace(allowed=False, retry_after_ns=None if never else max(waits_ns))
+    retry_after_ns = max(waits_ns) if len(waits_ns) == len(refusing) else None
+    return _new(Verdict, (False, 0, retry_after_ns, policies, decisions, shadows, (), asked))

@@ -231,13 +231,13 @@ class MemoryStore:
         """
         if now_ns < self._none_before_ns:
             return 0
-        buckets = self._buckets
-        if not self._to_sweep:
-            self._to_sweep = list(reversed(buckets))  # the oldest are looked at first, from the end
-            self._soonest_ns = _NEVER_NS
+        buckets, to_sweep, soonest_ns = self._buckets, self._to_sweep, self._soonest_ns
+        if not to_sweep:
+            to_sweep = self._to_sweep = list(reversed(buckets))  # taken from the end, the oldest first
+            soonest_ns = _NEVER_NS
         dropped = 0
-        for _ in range(min(most, len(self._to_sweep))):
-            key = self._to_sweep.pop()
+        for _ in range(min(most, len(to_sweep))):
+            key = to_sweep.pop()
             bucket = buckets.get(key)
             if bucket is None:
                 continue
@@ -247,10 +247,11 @@ class MemoryStore:
                 dropped += 1
                 if dropped == _SWEEP_KEYS:  # one makes room for the new bucket, and one for another
                     break
-            elif forget_at_ns < self._soonest_ns:
-                self._soonest_ns = forget_at_ns
-        if not self._to_sweep:
-            self._none_before_ns = self._soonest_ns
+            elif forget_at_ns < soonest_ns:
+                soonest_ns = forget_at_ns
+        self._soonest_ns = soonest_ns
+        if not to_sweep:
+            self._none_before_ns = soonest_ns
         return dropped
 
     def _may_expire_sooner(self) -> None:
