@@ -196,6 +196,4 @@ class SlidingWindow:
 
     def forget_at_ns(self, state: State) -> int:
         """The moment the newest hit is a period old."""
-        log = state[1]
-        # Without a call: a flood of new clients asks for this several times for each of them.
-        return _end(log, len(log) - _SIZE)[0] + self.period_ns if log else 0
+        return hits.newest_ns(state[1]) + self.period_ns if state[1] else 0
