@@ -12,6 +12,7 @@ import difflib
 import importlib
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -103,8 +104,8 @@ def about(sections: Sequence[Section], started: Start) -> str:
     peers = ", ".join(f"{name} {version(name)}" for name in PEERS)
     return (
         "Written by `./scripts/bench --write`: everything below ran in one go, the peers beside us.\n"
-        "Times are medians of interleaved rounds, and ratios (in parentheses) are to the row `floor`: a"
-        " limiter written out by hand for one limit, the least that one can do"
+        "Times are medians of interleaved rounds, and ratios (in parentheses) are to the row that has 1x,"
+        " mostly `floor`: a limiter written out by hand for one limit, the least that one can do"
         " ([benchmarks/floor.py](../benchmarks/floor.py)). `./scripts/bench soak` (10 minutes) and"
         " `attack` are run apart.\n\n"
         f"- run on {datetime.now(timezone.utc):%Y-%m-%d}, {minutes:.0f} minutes, commit {started.commit}\n"
@@ -137,6 +138,7 @@ def main() -> int:
     options = _options()
     started, sections = start(), []
     for name in options.names or BENCHMARKS:
+        print(f"{name} ...", file=sys.stderr, flush=True)
         section = run(name, options.minutes)
         sections.append(section)
         heading = f"{section.title} ({section.seconds:.0f} s)"
@@ -185,7 +187,13 @@ def write(sections: list[Section], started: Start) -> None:
     print(f"wrote {docs / 'benchmarks.md'}")
 
 
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
+    # By a handler of its own: an asyncio loop would only ask its task to end, which waits for nothing.
+    signal.signal(signal.SIGINT, _interrupted)
     try:
         sys.exit(main())
     except KeyboardInterrupt:
