@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
+import math
 import os
 import platform
 import signal
@@ -136,6 +137,8 @@ def _processor() -> str:
 def main() -> int:
     """Run, print, write; 1 if something that was asked for could not be run."""
     options = _options()
+    # By a handler of its own: an asyncio loop would only ask its task to end, which waits for nothing.
+    signal.signal(signal.SIGINT, _interrupted)
     started, sections = start(), []
     for name in options.names or BENCHMARKS:
         print(f"{name} ...", file=sys.stderr, flush=True)
@@ -170,6 +173,8 @@ def _options() -> argparse.Namespace:
             parser.error(f"no such benchmark: {name}; {meant}there are {', '.join(known)}")
     if options.names and options.write:
         parser.error("--write takes no names")
+    if not 0 < options.minutes < math.inf:
+        parser.error(f"--minutes {options.minutes:g}: expected a number above 0")
     options.names = list(dict.fromkeys(options.names))
     return options
 
@@ -192,8 +197,6 @@ def _interrupted(*_: object) -> None:
 
 
 if __name__ == "__main__":
-    # By a handler of its own: an asyncio loop would only ask its task to end, which waits for nothing.
-    signal.signal(signal.SIGINT, _interrupted)
     try:
         sys.exit(main())
     except KeyboardInterrupt:

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BENCH = Path(__file__).parents[1] / "benchmarks" / "bench.py"
+
+BUSY_ON_A_LOOP = """
+import asyncio, bench
+
+async def busy():
+    print("busy", flush=True)
+    while True:
+        pass
+
+bench.run = lambda name, minutes: asyncio.run(busy())
+bench.main()
+"""
 
 
 def _bench(*words: str) -> subprocess.CompletedProcess[str]:
@@ -33,3 +48,25 @@ def test_a_benchmark_that_cannot_run_is_told_and_fails() -> None:
     goals = said.stdout.splitlines()[-2]
     assert goals.startswith("| others")
     assert "not run: no valgrind" in goals
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan", "inf"])
+def test_a_soak_of_no_length_is_refused(minutes: str) -> None:
+    said = _bench("soak", f"--minutes={minutes}")
+    assert said.returncode == 2
+    assert f"--minutes {minutes}: expected a number above 0" in said.stderr
+
+
+def test_the_first_interrupt_ends_a_benchmark_that_never_waits_on_its_loop() -> None:
+    command = [sys.executable, "-c", BUSY_ON_A_LOOP, "decisions"]
+    with subprocess.Popen(
+        command, cwd=BENCH.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "busy\n"
+        process.send_signal(signal.SIGINT)
+        try:
+            _, errors = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert "KeyboardInterrupt" in errors
